@@ -1,0 +1,52 @@
+// How the engine calls ops: check the arguments, choose an implementation, take its workspace, count it, run it.
+//
+// With a dry arena nothing runs and nothing is read: the same model code then measures memory, resolves engines and
+// counts calls for `plan`.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "ops/backend.h"
+#include "ops/site.h"
+#include "runtime/arena.h"
+
+namespace ida::ops {
+
+class Context {
+ public:
+  Context(const runtime::DeviceInfo& device, const Backend& backend, runtime::Arena& arena)
+      : device(device), backend(backend), arena(arena) {}
+
+  const runtime::DeviceInfo& device;
+  const Backend& backend;
+  runtime::Arena& arena;
+  const SitePlan* site_plan = nullptr;
+  EngineCounters counters;                      // GEMMs, by module
+  std::map<std::string, std::int64_t> op_calls; // other ops, by "op/implementation"
+  double gemm_flops = 0.0;                      // 2*m*n*k summed over calls
+
+  bool dry() const { return arena.dry(); }
+};
+
+// One pass of a planned linear map. The desc is the plan row's with `rows` rows; where the planned engine refuses
+// that size the next in the list runs and the fallback is counted with its reason.
+void gemm(Context& context, SiteId site, Pass pass, const GemmArgs& args);
+
+void rms_norm_forward(Context& context, const RmsNormDesc& desc, const RmsNormForwardArgs& args);
+void rms_norm_backward(Context& context, const RmsNormDesc& desc, const RmsNormBackwardArgs& args);
+void rope(Context& context, const RopeDesc& desc, const RopeArgs& args);
+void attention_forward(Context& context, const AttentionDesc& desc, const AttentionForwardArgs& args);
+void attention_backward(Context& context, const AttentionDesc& desc, const AttentionBackwardArgs& args);
+void swiglu_forward(Context& context, const SwigluDesc& desc, const SwigluForwardArgs& args);
+void swiglu_backward(Context& context, const SwigluDesc& desc, const SwigluBackwardArgs& args);
+void embedding_forward(Context& context, const EmbeddingDesc& desc, const EmbeddingForwardArgs& args);
+void embedding_backward(Context& context, const EmbeddingDesc& desc, const EmbeddingBackwardArgs& args);
+void cross_entropy(Context& context, const CrossEntropyDesc& desc, const CrossEntropyArgs& args);
+void add(Context& context, const AddDesc& desc, const AddArgs& args);
+void convert(Context& context, const ConvertDesc& desc, const ConvertArgs& args);
+void bias_grad(Context& context, const BiasGradDesc& desc, const BiasGradArgs& args);
+void sum_squares(Context& context, const SumSquaresDesc& desc, const SumSquaresArgs& args);
+void optimizer_step(Context& context, const OptimizerDesc& desc, const OptimizerArgs& args);
+
+}  // namespace ida::ops

@@ -1,0 +1,72 @@
+// Implementations of an op: one ordered list, most preferred first; each says why it refuses; the first that does
+// not refuse runs and its name is counted. The last entry of a list is the CPU definition or a total kernel.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/device_info.h"
+
+namespace ida::ops {
+
+// Why an implementation cannot serve a problem. The kinds stay apart because their remedies differ.
+enum class RefusalKind : std::uint8_t {
+  kNone,         // it can
+  kHardware,     // the silicon lacks it
+  kBuild,        // this build does not contain it
+  kLibrary,      // the library is absent, or refused
+  kShape,        // shape or alignment
+  kDType,        // operand types
+  kNotPromoted,  // no passed probe on this device, driver and build
+  kSwitchedOff   // the user asked for it not to be used
+};
+std::string_view refusal_kind_name(RefusalKind kind);  // "hardware", "build", "library", ... ; "" for kNone
+
+struct Refusal {
+  RefusalKind kind = RefusalKind::kNone;
+  std::string_view reason;  // static text, empty when kind is kNone
+  explicit operator bool() const { return kind != RefusalKind::kNone; }
+};
+inline constexpr Refusal kAccepted{};
+
+// What an implementation may use beside its arguments. `workspace` has at least workspace_bytes(desc) bytes,
+// 64-byte aligned, contents undefined.
+struct Launch {
+  const runtime::DeviceInfo& device;
+  std::span<std::byte> workspace;
+};
+
+template <typename Desc, typename Args>
+struct Impl {
+  std::string_view name;  // "cpu.onednn.f32", "cpu.blocked.f32", "cpu.definition"
+  Refusal (*supports)(const Desc&, const runtime::DeviceInfo&);
+  std::int64_t (*workspace_bytes)(const Desc&, const runtime::DeviceInfo&);  // null: none
+  void (*run)(const Desc&, const Args&, const Launch&);
+};
+
+template <typename Desc, typename Args>
+using ImplList = std::vector<Impl<Desc, Args>>;
+
+struct RefusalRecord {
+  std::string_view impl;
+  Refusal refusal;
+};
+
+// The first implementation that accepts `desc`; those passed over are appended to `refused` where it is given.
+template <typename Desc, typename Args>
+const Impl<Desc, Args>& choose(const ImplList<Desc, Args>& list, const Desc& desc, const runtime::DeviceInfo& device,
+                               std::string_view op, std::vector<RefusalRecord>* refused = nullptr) {
+  std::string reasons;
+  for (const auto& impl : list) {
+    const Refusal refusal = impl.supports(desc, device);
+    if (!refusal) return impl;
+    if (refused != nullptr) refused->push_back({impl.name, refusal});
+    reasons += fmt::format("; {}: {}", impl.name, refusal.reason);
+  }
+  fail_gate("[{}] no implementation takes {}{}", op, desc.to_string(), reasons);
+}
+
+}  // namespace ida::ops

@@ -1,0 +1,28 @@
+// A device as data: dispatch is a pure function of it, so a plan can be made for a card that is not there.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace ida::runtime {
+
+enum class BackendKind : std::uint8_t { kCpu, kCuda };
+
+// Instruction sets of a CPU that kernels choose by.
+struct CpuIsa {
+  bool avx2 = false;         // AVX2 and FMA
+  bool avx512 = false;       // F, BW, DQ, VL
+  bool avx512_bf16 = false;
+  bool amx_bf16 = false;     // usable: the kernel granted the tile state
+};
+
+struct DeviceInfo {
+  BackendKind backend = BackendKind::kCpu;
+  std::string name;
+  std::int64_t memory_bytes = 0;  // physical memory of the device
+  int num_cores = 1;              // CPU cores the process may use, or SMs
+  CpuIsa cpu;
+  int sm = 0;                     // CUDA: 90 for sm_90; 0 on a CPU
+  std::string onednn_version;     // "2.6.3", or empty where the library was not found
+};
+
+}  // namespace ida::runtime
