@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# The body of `make test`: source checks, the tests of the tools, every CTest case, a few mutants. The first failure
+# ends it. The last line is CTest's own closing line.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+build=${BUILD:-build}
+jobs=${JOBS:-1}
+step() { printf '\n== %s\n' "$*"; }
+
+step "source checks"
+tools/format.sh --check
+python3 tools/check_includes.py
+python3 tools/check_lengths.py
+python3 tools/mutate --check
+
+step "tests of the tools"
+python3 -m unittest discover --start-directory tests/tools --top-level-directory tests/tools
+
+step "build"
+cmake -S . -B "$build" -G Ninja
+cmake --build "$build" --parallel "$jobs"
+
+step "tests"
+log=$build/ctest.log
+ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" 2>&1 | tee "$log"
+
+step "mutants (${QUICK_MUTANTS:-3} of them; 'make mutate' runs all)"
+python3 tools/mutate --quick "${QUICK_MUTANTS:-3}" --jobs "$jobs"
+
+step "all checks passed"
+grep -E '^[0-9]+% tests passed' "$log"
