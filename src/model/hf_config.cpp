@@ -234,6 +234,7 @@ ModelConfig read_config_keys(const Json& object, std::string_view origin, KeySou
   config.bos_token_id = read_token_id(keys, "bos_token_id", from_file ? family.default_bos_token_id : -1);
   config.eos_token_ids = read_eos_ids(keys, from_file ? family.default_eos_token_id : -1);
   config.pad_token_id = read_token_id(keys, "pad_token_id", -1);
+  if (from_file && config.vocab_size == 0) keys.refuse_value("vocab_size", "a positive integer");
   check_model_sizes(config, origin);
   config.layer_window = read_layer_windows(keys, family, config.num_hidden_layers);
   keys.refuse_unread();
