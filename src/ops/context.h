@@ -5,7 +5,8 @@
 #pragma once
 #include <cstdint>
 #include <map>
-#include <string>
+#include <string_view>
+#include <utility>
 
 #include "ops/backend.h"
 #include "ops/site.h"
@@ -15,16 +16,16 @@ namespace ida::ops {
 
 class Context {
  public:
-  Context(const runtime::DeviceInfo& device, const Backend& backend, runtime::Arena& arena)
-      : device(device), backend(backend), arena(arena) {}
+  Context(const runtime::DeviceInfo& device_info, const Backend& impl_lists, runtime::Arena& planned_arena)
+      : device(device_info), backend(impl_lists), arena(planned_arena) {}
 
   const runtime::DeviceInfo& device;
   const Backend& backend;
   runtime::Arena& arena;
   const SitePlan* site_plan = nullptr;
-  EngineCounters counters;                      // GEMMs, by module
-  std::map<std::string, std::int64_t> op_calls; // other ops, by "op/implementation"
-  double gemm_flops = 0.0;                      // 2*m*n*k summed over calls
+  EngineCounters counters;   // GEMMs, by module
+  std::map<std::pair<std::string_view, std::string_view>, std::int64_t> op_calls;  // other ops: (op, implementation)
+  double gemm_flops = 0.0;   // 2*m*n*k summed over calls
 
   bool dry() const { return arena.dry(); }
 };

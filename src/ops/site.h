@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -46,17 +47,26 @@ struct SitePlan {
   std::vector<std::array<SitePlanRow, kNumPasses>> rows;  // [site][pass]
 };
 
+// Types of a site's operands: activations and their gradients, weights, weight gradients.
+struct SiteDTypes {
+  DType activation = DType::kF32;
+  DType weight = DType::kF32;
+  DType weight_grad = DType::kF32;
+};
+
 // The desc of one pass of a site: fprop y[m,out] = x W^T (+ b); dgrad dx[m,in] = dy W; wgrad dW[out,in] += dy^T x.
-GemmDesc site_desc(const GemmSite& site, Pass pass, std::int64_t rows, DType activation, DType weight, DType weight_grad);
+GemmDesc site_desc(const GemmSite& site, Pass pass, std::int64_t rows, const SiteDTypes& dtypes);
 
 // Calls per engine and fallbacks per reason, by module; the record behind evidence.json.
 struct EngineCounters {
-  std::map<std::string, std::map<std::string, std::int64_t>> calls;      // module -> engine -> calls
-  std::map<std::string, std::map<std::string, std::int64_t>> fallbacks;  // module -> reason -> calls
+  using CountByName = std::map<std::string, std::int64_t, std::less<>>;
+  std::map<std::string, CountByName, std::less<>> calls;      // module -> engine -> calls
+  std::map<std::string, CountByName, std::less<>> fallbacks;  // module -> reason -> calls
   void count_call(std::string_view module, std::string_view engine, std::int64_t n = 1);
   void count_fallback(std::string_view module, std::string_view reason, std::int64_t n = 1);
-  std::map<std::string, std::int64_t> calls_by_engine() const;
-  std::map<std::string, std::int64_t> fallbacks_by_reason() const;
+  CountByName calls_by_engine() const;
+  CountByName fallbacks_by_reason() const;
+  void add(const EngineCounters& other);
 };
 
 }  // namespace ida::ops
