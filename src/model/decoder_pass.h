@@ -1,0 +1,33 @@
+// Private to the decoder's sources: the arguments common to every step of one call, and small helpers.
+#pragma once
+#include "model/decoder.h"
+
+namespace ida::model {
+
+struct Decoder::Pass {
+  ops::Context& context;
+  const ModelBuffers& buffers;
+  const BatchViews& batch;
+  LossScale scale;
+  const KvCache* cache = nullptr;
+  const std::vector<ops::Segment>* segments = nullptr;  // host copy; only with a cache
+  std::int64_t rows() const { return batch.tokens.cols; }
+};
+
+// The parts of LayerActivations a forward pass fills; `x_in` is the caller's.
+void allocate_attention_part(runtime::Arena& arena, const ModelConfig& config, DType dtype, std::int64_t rows,
+                             LayerActivations& a);
+void allocate_mlp_part(runtime::Arena& arena, const ModelConfig& config, DType dtype, std::int64_t rows, LayerActivations& a);
+
+// Queries and keys as attention reads them (rotated), and values.
+struct QkvViews {
+  TensorView q, k, v;
+  TensorView qk;  // q | k side by side, for one rotation of both
+};
+QkvViews qkv_views(const ModelConfig& config, const TensorView& rotated, const TensorView& qkv);
+
+ops::AttentionDesc attention_desc(const ModelConfig& config, std::int64_t layer, DType dtype, std::int64_t q_rows,
+                                  std::int64_t kv_rows, std::int64_t max_segments);
+ops::RopeDesc rope_desc(const ModelConfig& config, DType dtype, std::int64_t rows, ops::RopeDirection direction);
+
+}  // namespace ida::model
