@@ -2,7 +2,7 @@
 // table of harmless keys, or hold its neutral value. Internal to the model room.
 #pragma once
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
