@@ -26,9 +26,15 @@ if ! formatter=$(find_clang_format); then
   exit
 fi
 case $mode in
-  --check) "$formatter" --dry-run --Werror "${sources[@]}" ||
-             { echo "format: run 'make format'" >&2; exit 1; }
-           echo "format: ${#sources[@]} files as .clang-format says" ;;
+  --check)
+    if ! complaints=$("$formatter" --dry-run --Werror "${sources[@]}" 2>&1); then
+      grep -E ': (error|warning):' <<<"$complaints" | cut -d: -f1 | uniq -c |
+        awk '{ printf "format: %s: %d places differ from .clang-format\n", $2, $1 }' >&2
+      echo "format: run 'make format'" >&2
+      exit 1
+    fi
+    echo "format: ${#sources[@]} files as .clang-format says"
+    ;;
   --write) "$formatter" -i "${sources[@]}" ;;
   *) echo "usage: format.sh --check|--write" >&2; exit 2 ;;
 esac
