@@ -1,0 +1,226 @@
+#include "train/engine.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "formats/bf16.h"
+#include "model/rope_table.h"
+#include "model/sites.h"
+
+namespace ida::train {
+namespace {
+
+using runtime::MemoryClass;
+
+struct Layout {
+  model::ModelBuffers buffers;
+  optim::OptimizerState state;
+  model::BatchViews batch;
+  TensorView nll;
+};
+
+std::vector<optim::ParamSlice> param_slices(const model::ParamTable& table) {
+  std::vector<optim::ParamSlice> slices;
+  for (const model::ParamSpec& p : table.params)
+    slices.push_back({.name = p.name, .offset_elems = p.offset_elems, .numel = p.numel(), .is_matrix = p.is_matrix()});
+  return slices;
+}
+
+// Everything that lives as long as the engine, in a fixed order.
+Layout allocate_layout(runtime::Arena& arena, const EngineSpec& spec, const model::ParamTable& table,
+                       const optim::Optimizer& optimizer) {
+  Layout layout;
+  const std::int64_t positions = std::max(spec.max_positions, spec.seq_len);
+  const std::int64_t tokens = spec.micro_batch_tokens();
+  layout.buffers.weights = arena.allocate(spec.recipe.compute, 1, table.total_elems, MemoryClass::kWeights, "weights");
+  layout.buffers.rope_cos = arena.allocate(DType::kF32, positions, spec.model.head_dim / 2, MemoryClass::kWeights, "rope_cos");
+  layout.buffers.rope_sin = arena.allocate(DType::kF32, positions, spec.model.head_dim / 2, MemoryClass::kWeights, "rope_sin");
+  if (spec.training) {
+    layout.buffers.grads = arena.allocate(DType::kF32, 1, table.total_elems, MemoryClass::kGradients, "gradients");
+    if (spec.model.tie_word_embeddings)
+      layout.buffers.head_grad =
+          arena.allocate(DType::kF32, spec.model.vocab_size, spec.model.hidden_size, MemoryClass::kGradients, "head_gradient");
+    layout.state = optimizer.allocate(arena, layout.buffers.weights);
+  }
+  layout.batch = {.tokens = arena.allocate(DType::kI32, 1, tokens, MemoryClass::kBatch, "tokens"),
+                  .labels = arena.allocate(DType::kI32, 1, tokens, MemoryClass::kBatch, "labels"),
+                  .positions = arena.allocate(DType::kI32, 1, tokens, MemoryClass::kBatch, "positions"),
+                  .segments = arena.allocate(DType::kI32, tokens, 4, MemoryClass::kBatch, "segments")};
+  layout.nll = arena.allocate(DType::kF32, 1, tokens, MemoryClass::kBatch, "nll");
+  return layout;
+}
+
+// A device without memory, for dry runs: an op that reached it would be a bug of ours.
+class NoDevice : public runtime::Device {
+ public:
+  explicit NoDevice(const runtime::DeviceInfo& info) : info_(info) {}
+  const runtime::DeviceInfo& info() const override { return info_; }
+  void* allocate(std::int64_t) override { return nullptr; }
+  void release(void*, std::int64_t) override {}
+  void copy_to_device(void*, const void*, std::int64_t) override { assert(false); }
+  void copy_to_host(void*, const void*, std::int64_t) override { assert(false); }
+  void fill_zero(void*, std::int64_t) override { assert(false); }
+  void synchronize() override {}
+
+ private:
+  const runtime::DeviceInfo& info_;
+};
+
+}  // namespace
+
+StepPlan plan_step(const EngineSpec& spec, const runtime::DeviceInfo& device, const ops::Backend& backend) {
+  StepPlan plan;
+  const std::int64_t head_rows = std::min(model::head_chunk_rows(spec.model), spec.micro_batch_tokens());
+  plan.sites = precision::build_site_plan(spec.recipe, model::gemm_sites(spec.model, spec.micro_batch_tokens(), head_rows),
+                                          backend.gemm, device);
+  const model::ParamTable table = model::build_param_table(spec.model);
+  const model::Decoder decoder(spec.model, table, spec.recipe.compute);
+  const optim::Optimizer optimizer(spec.optimizer, param_slices(table), table.total_elems);
+  runtime::Arena arena;
+  ops::Context context(device, backend, arena);
+  context.site_plan = &plan.sites;
+  const Layout layout = allocate_layout(arena, spec, table, optimizer);
+  {
+    runtime::Arena::Scope scope(arena);
+    arena.allocate_bytes(spec.scratch_bytes, MemoryClass::kWorkspace, "scratch");
+  }
+  decoder.evaluate(context, layout.buffers, layout.batch, layout.nll);
+  context.counters = {};
+  context.op_calls.clear();
+  context.gemm_flops = 0.0;
+  if (spec.training)
+    decoder.train_micro_batch(context, layout.buffers, layout.batch, spec.recompute, {}, layout.nll);
+  plan.micro_batch_calls = context.counters;
+  plan.micro_batch_ops = context.op_calls;
+  plan.micro_batch_gemm_flops = context.gemm_flops;
+  if (spec.training) {
+    decoder.finish_gradients(context, layout.buffers);
+    NoDevice none(device);
+    optimizer.gradient_norm(context, none, layout.buffers.grads, layout.state);
+    optimizer.step(context, none, layout.state, layout.buffers.weights, layout.buffers.grads, 1, 0.0, 0.0);
+  }
+  plan.memory = {.total_bytes = arena.high_water_bytes(), .by_class = arena.bytes_at_peak()};
+  return plan;
+}
+
+Engine::Engine(const EngineSpec& spec, runtime::Device& device, const ops::Backend& backend, std::int64_t memory_limit_bytes)
+    : spec_(spec),
+      device_(device),
+      table_(model::build_param_table(spec_.model)),
+      decoder_(spec_.model, table_, spec_.recipe.compute),
+      optimizer_(spec_.optimizer, param_slices(table_), table_.total_elems),
+      plan_(plan_step(spec_, device.info(), backend)) {
+  const std::int64_t limit = memory_limit_bytes > 0 ? memory_limit_bytes : device.info().memory_bytes;
+  if (limit > 0 && plan_.memory.total_bytes > limit)
+    fail_runtime("[memory] the plan needs {:.1f} MiB but the limit is {:.1f} MiB: lower train.micro_batch_sequences or "
+                 "data.seq_len, or set train.recompute = \"block\"",
+                 static_cast<double>(plan_.memory.total_bytes) / 1048576.0, static_cast<double>(limit) / 1048576.0);
+  memory_ = device.allocate(plan_.memory.total_bytes);
+  arena_ = std::make_unique<runtime::Arena>(memory_, plan_.memory.total_bytes);
+  context_ = std::make_unique<ops::Context>(device.info(), backend, *arena_);
+  context_->site_plan = &plan_.sites;
+  Layout layout = allocate_layout(*arena_, spec_, table_, optimizer_);
+  buffers_ = layout.buffers;
+  state_ = layout.state;
+  batch_ = layout.batch;
+  nll_ = layout.nll;
+  std::vector<float> cos(static_cast<std::size_t>(buffers_.rope_cos.numel()));
+  std::vector<float> sin(cos.size());
+  model::fill_rope_table(spec_.model.rope, spec_.model.head_dim, buffers_.rope_cos.rows, cos.data(), sin.data());
+  write_buffer(buffers_.rope_cos, cos.data());
+  write_buffer(buffers_.rope_sin, sin.data());
+  segments_.resize(static_cast<std::size_t>(batch_.segments.rows));
+  host_nll_.resize(static_cast<std::size_t>(nll_.cols));
+}
+
+Engine::~Engine() {
+  if (memory_ != nullptr) device_.release(memory_, plan_.memory.total_bytes);
+}
+
+void Engine::read_buffer(const TensorView& buffer, void* host) const {
+  device_.copy_to_host(host, buffer.data, buffer.size_bytes());
+}
+void Engine::write_buffer(const TensorView& buffer, const void* host) {
+  device_.copy_to_device(buffer.data, host, buffer.size_bytes());
+}
+
+void Engine::set_masters(std::span<const float> masters) {
+  assert(static_cast<std::int64_t>(masters.size()) == table_.total_elems);
+  if (spec_.recipe.compute == DType::kF32) return write_buffer(buffers_.weights, masters.data());
+  if (spec_.training) write_buffer(state_.master, masters.data());
+  std::vector<bf16> rounded(masters.size());
+  std::transform(masters.begin(), masters.end(), rounded.begin(), bf16_from_f32);
+  write_buffer(buffers_.weights, rounded.data());
+}
+
+model::LossScale Engine::loss_scale(std::int64_t micro_targets, std::int64_t global_targets) const {
+  const auto micro = static_cast<double>(micro_targets);
+  const auto global = static_cast<double>(global_targets);
+  switch (spec_.backward_scale) {
+    case BackwardScale::kMicroBatchMean:
+      return {.activation = static_cast<float>(1.0 / micro), .weight = static_cast<float>(micro / global)};
+    case BackwardScale::kGlobalMean: return {.activation = static_cast<float>(1.0 / global), .weight = 1.0f};
+    case BackwardScale::kSum: return {.activation = 1.0f, .weight = static_cast<float>(1.0 / global)};
+  }
+  return {};
+}
+
+void Engine::upload(const data::Batch& micro) {
+  assert(static_cast<std::int64_t>(micro.tokens.size()) == batch_.tokens.cols);
+  assert(micro.documents.size() <= segments_.size());
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
+    if (i >= micro.documents.size()) {
+      segments_[i] = {};
+      continue;
+    }
+    const auto begin = static_cast<std::int32_t>(micro.documents[i].begin);
+    const auto length = static_cast<std::int32_t>(micro.documents[i].length);
+    segments_[i] = {.q_begin = begin, .q_len = length, .kv_begin = begin, .kv_len = length};
+  }
+  write_buffer(batch_.tokens, micro.tokens.data());
+  write_buffer(batch_.labels, micro.labels.data());
+  write_buffer(batch_.positions, micro.positions.data());
+  write_buffer(batch_.segments, segments_.data());
+}
+
+StepResult Engine::accumulate(const data::Batch& global) {
+  assert(global.rows % spec_.micro_batch_rows == 0 && global.seq_len == spec_.seq_len);
+  device_.fill_zero(buffers_.grads.data, buffers_.grads.size_bytes());
+  if (!buffers_.head_grad.empty()) device_.fill_zero(buffers_.head_grad.data, buffers_.head_grad.size_bytes());
+  double nll_sum = 0.0;
+  for (std::int64_t begin = 0; begin < global.rows; begin += spec_.micro_batch_rows) {
+    data::split_batch(global, begin, spec_.micro_batch_rows, micro_);
+    if (micro_.num_targets == 0) continue;  // no target, no gradient
+    upload(micro_);
+    decoder_.train_micro_batch(*context_, buffers_, batch_, spec_.recompute,
+                               loss_scale(micro_.num_targets, global.num_targets), nll_);
+    read_buffer(nll_, host_nll_.data());
+    for (const float nll : host_nll_) nll_sum += nll;
+  }
+  StepResult result{.targets = global.num_targets};
+  if (global.num_targets == 0) return result;
+  decoder_.finish_gradients(*context_, buffers_);
+  result.loss = nll_sum / static_cast<double>(global.num_targets);
+  result.grad_norm = optimizer_.gradient_norm(*context_, device_, buffers_.grads, state_);
+  result.finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
+  return result;
+}
+
+void Engine::update(std::int64_t step, double lr, double norm) {
+  optimizer_.step(*context_, device_, state_, buffers_.weights, buffers_.grads, step, lr, norm);
+}
+
+void Engine::evaluate(const data::Batch& batch, std::span<float> nll) {
+  assert(batch.rows <= spec_.micro_batch_rows && batch.seq_len == spec_.seq_len);
+  micro_ = batch;
+  data::pad_batch(micro_, spec_.micro_batch_rows);
+  upload(micro_);
+  decoder_.evaluate(*context_, buffers_, batch_, nll_);
+  read_buffer(nll_, host_nll_.data());
+  std::memcpy(nll.data(), host_nll_.data(), nll.size_bytes());
+}
+
+}  // namespace ida::train
