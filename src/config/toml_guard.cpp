@@ -1,0 +1,56 @@
+#include "config/toml_guard.h"
+
+#include <algorithm>
+
+namespace ida::config {
+namespace {
+
+constexpr int kMaxDots = 15;
+
+// End of the string literal that starts at `begin`: one past its closing quotes, or the end of the text. The parser
+// stops where a literal is broken, so what follows such a place does not matter.
+std::size_t string_end(std::string_view text, std::size_t begin) {
+  const char quote = text[begin];
+  const std::string_view triple = quote == '"' ? "\"\"\"" : "'''";
+  const bool multi_line = text.substr(begin, 3) == triple;
+  const std::size_t width = multi_line ? 3 : 1;
+  for (std::size_t i = begin + width; i < text.size(); ++i) {
+    if (quote == '"' && text[i] == '\\') {
+      ++i;
+    } else if (!multi_line && (text[i] == quote || text[i] == '\n')) {
+      return i + 1;
+    } else if (multi_line && text.substr(i, 3) == triple) {
+      i += 3;
+      while (i < text.size() && text[i] == quote) ++i;  // up to two quotes may precede the closing three
+      return i;
+    }
+  }
+  return text.size();
+}
+
+}  // namespace
+
+std::int64_t line_of_deep_key(std::string_view toml_text) {
+  std::size_t i = 0;
+  int dots = 0;
+  while (i < toml_text.size()) {
+    const char c = toml_text[i];
+    if (c == '"' || c == '\'') {
+      i = string_end(toml_text, i);
+      continue;
+    }
+    if (c == '#') {
+      i = std::min(toml_text.find('\n', i), toml_text.size());
+      continue;
+    }
+    if (c == '.') {
+      if (++dots > kMaxDots) return 1 + std::count(toml_text.begin(), toml_text.begin() + static_cast<std::ptrdiff_t>(i), '\n');
+    } else if (std::string_view("=,{}[]\n").find(c) != std::string_view::npos) {
+      dots = 0;
+    }
+    ++i;
+  }
+  return 0;
+}
+
+}  // namespace ida::config

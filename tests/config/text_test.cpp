@@ -1,0 +1,73 @@
+// Sizes, suggestions, the guard before the parser, quoting.
+#include "config/size_text.h"
+#include "config/suggest.h"
+#include "config/support.h"
+#include "config/toml_guard.h"
+
+namespace ida::config {
+namespace {
+
+TEST(SizeText, Units) {
+  EXPECT_EQ(parse_size_bytes("16GiB"), std::int64_t{16} << 30);
+  EXPECT_EQ(parse_size_bytes("1.5 GiB"), std::int64_t{3} << 29);
+  EXPECT_EQ(parse_size_bytes("512MiB"), 512 << 20);
+  EXPECT_EQ(parse_size_bytes("2KiB"), 2048);
+  EXPECT_EQ(parse_size_bytes("1TiB"), std::int64_t{1} << 40);
+  EXPECT_EQ(parse_size_bytes("3MB"), 3000000);
+  EXPECT_EQ(parse_size_bytes("3kB"), 3000);
+  EXPECT_EQ(parse_size_bytes("4096"), 4096);
+  EXPECT_EQ(parse_size_bytes("4096 B"), 4096);
+}
+
+TEST(SizeText, Refusals) {
+  for (const char* text : {"", " ", "GiB", "16G", "16gib", "-1GiB", "0", "0.1B", "1e3MiB", "16 GiB ", "16  GiB", "1.2.3MiB",
+                           ".5GiB", "nan", "inf", "99999999999TiB", "16GiB\n", "+1GiB", "0x10MiB"}) {
+    EXPECT_TRUE(contains(refused(ExitCode::kUsage, [&] { parse_size_bytes(text); }), "is no size")) << text;
+  }
+}
+
+TEST(Suggest, EditDistance) {
+  EXPECT_EQ(edit_distance("", ""), 0);
+  EXPECT_EQ(edit_distance("abc", ""), 3);
+  EXPECT_EQ(edit_distance("lr", "lrr"), 1);
+  EXPECT_EQ(edit_distance("wgard", "wgrad"), 1);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
+  EXPECT_EQ(edit_distance("Seq-Len", "seq_len"), 0);
+  EXPECT_EQ(edit_distance(std::string(1000, 'a'), "a"), 1000);
+}
+
+TEST(Suggest, NearestOnlyWhenNear) {
+  const std::array<std::string_view, 3> words = {"adamw", "lion", "lr"};
+  EXPECT_EQ(nearest("adam", words), "adamw");
+  EXPECT_EQ(nearest("loin", words), "lion");
+  EXPECT_EQ(nearest("completely", words), "");
+  EXPECT_EQ(nearest("xy", words), "");
+  EXPECT_EQ(suggest_path("optm"), "optim");
+  EXPECT_EQ(suggest_path("precision.overide"), "precision.override");
+  EXPECT_EQ(suggest_path("optim.seq_len"), "data.seq_len");
+  EXPECT_EQ(suggest_path("zzzzzzzzzzzzzzzzzz"), "");
+}
+
+TEST(Guard, CountsDotsOfOneKeyOnly) {
+  EXPECT_EQ(line_of_deep_key("a.b.c.d = 1\n[a.b.c]\n"), 0);
+  EXPECT_EQ(line_of_deep_key("x = 1\na.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a = 1\n"), 2);
+  EXPECT_EQ(line_of_deep_key("[a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a]\n"), 1);
+  EXPECT_EQ(line_of_deep_key("[a.\"x\".'y'.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a]\n"), 1);
+  EXPECT_EQ(line_of_deep_key("x = \"....................\"\ny = '....................'\n# ....................\n"), 0);
+  EXPECT_EQ(line_of_deep_key("x = \"\"\"\n....................\\\"\"\"\"\ny = '''\n....................''\n'''\n"), 0);
+  EXPECT_EQ(line_of_deep_key("x = \"\\\"....................\"\n"), 0);
+  EXPECT_EQ(line_of_deep_key("x = \"\"\na.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a = 1\n"), 2);
+  EXPECT_EQ(line_of_deep_key("x = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]\n"), 0);
+}
+
+TEST(Printable, OneShortLine) {
+  EXPECT_EQ(printable("a\nb\x7f"), "a?b?");
+  EXPECT_EQ(printable(std::string(500, 'x')).size(), 83u);
+  const std::string wide = printable("xx" + std::string(79, 'y') + "漢字");
+  EXPECT_EQ(wide, "xx" + std::string(78, 'y') + "...");
+  const std::string cut = printable(std::string(79, 'y') + "漢字");
+  EXPECT_EQ(cut, std::string(79, 'y') + "...");
+}
+
+}  // namespace
+}  // namespace ida::config
