@@ -185,9 +185,10 @@ void check_implemented(const RunConfig& config) {
   }
   const ParallelSettings& parallel = config.parallel;
   if (parallel.data > 1 || parallel.pipeline > 1 || !parallel.split.layers.empty()) {
-    fail_gate("parallel: data = {}, pipeline = {}, split = {}: this build runs on one device only; use data = 1, "
-              "pipeline = 1, split = \"auto\"",
-              parallel.data, parallel.pipeline, parallel.split.layers.empty() ? "\"auto\"" : "[...]");
+    fail_gate(
+        "parallel: data = {}, pipeline = {}, split = {}: this build runs on one device only; use data = 1, "
+        "pipeline = 1, split = \"auto\"",
+        parallel.data, parallel.pipeline, parallel.split.layers.empty() ? "\"auto\"" : "[...]");
   }
 }
 

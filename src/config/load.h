@@ -27,8 +27,7 @@ RunConfig parse_run_config(std::string_view toml_text, std::string_view origin,
 
 // Values and derived values without contradictions, missing settings or unimplemented values being refused; for tools
 // that look at a partial configuration.
-RunConfig read_run_config(std::string_view toml_text, std::string_view origin,
-                          std::span<const std::string> overrides = {});
+RunConfig read_run_config(std::string_view toml_text, std::string_view origin, std::span<const std::string> overrides = {});
 
 // Contradictions, then missing settings; kUsage.
 void check_complete(const RunConfig& config, std::string_view origin);

@@ -9,7 +9,7 @@ namespace ida::config {
 
 struct Preset {
   std::string_view name;
-  ModelSettings model;           // every size; preset and path not set
+  ModelSettings model;                // every size; preset and path not set
   std::string_view unavailable = "";  // why it cannot be trained yet, or ""
 };
 

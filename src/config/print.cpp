@@ -28,8 +28,8 @@ std::string default_text(const Setting& setting) {
 }
 
 std::string help_line(std::string_view key, const Setting& setting, const std::string& value) {
-  return fmt::format("  {:<26} {}{}{}; {}; {}\n", key, expected_text(setting), setting.unit.empty() ? "" : " in ",
-                     setting.unit, value, setting.help);
+  const std::string unit = setting.unit.empty() ? "" : fmt::format(" ({})", setting.unit);
+  return fmt::format("  {:<26} {}{}; {}; {}\n", key, expected_text(setting), unit, value, setting.help);
 }
 
 }  // namespace

@@ -20,11 +20,10 @@ struct EnumRef {
 };
 
 // The member that holds a setting; its type is the setting's type.
-using ValueRef =
-    std::variant<bool*, std::int64_t*, std::uint64_t*, double*, std::string*, std::optional<bool>*,
-                 std::optional<std::int64_t>*, std::optional<double>*, std::optional<std::string>*,
-                 std::optional<PhaseStart>*, std::array<double, 2>*, std::vector<double>*, std::vector<std::string>*,
-                 StageSplit*, EnumRef>;
+using ValueRef = std::variant<bool*, std::int64_t*, std::uint64_t*, double*, std::string*, std::optional<bool>*,
+                              std::optional<std::int64_t>*, std::optional<double>*, std::optional<std::string>*,
+                              std::optional<PhaseStart>*, std::array<double, 2>*, std::vector<double>*,
+                              std::vector<std::string>*, StageSplit*, EnumRef>;
 
 // Bounds of a number, or of every number of a list.
 struct Range {
@@ -39,8 +38,8 @@ struct Range {
 enum class Effect : std::uint8_t { kResults, kNone };
 
 struct Setting {
-  std::string_view path;            // "optim.lr"; of a table list: the key alone
-  ValueRef (*ref)(void* owner);     // owner: a RunSettings, or one element of the table list
+  std::string_view path;         // "optim.lr"; of a table list: the key alone
+  ValueRef (*ref)(void* owner);  // owner: a RunSettings, or one element of the table list
   std::string_view help;
   std::string_view unit = "";
   Range range = {};

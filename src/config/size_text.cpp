@@ -47,9 +47,10 @@ std::optional<std::int64_t> try_parse_size_bytes(std::string_view text) {
 
 std::int64_t parse_size_bytes(std::string_view text) {
   if (const auto bytes = try_parse_size_bytes(text)) return *bytes;
-  fail_usage("\"{}\" is no size: expected a number and B, KiB, MiB, GiB or TiB (1024) or kB, MB, GB, TB (1000), such as "
-             "16GiB",
-             printable(text));
+  fail_usage(
+      "\"{}\" is no size: expected a number and B, KiB, MiB, GiB or TiB (1024) or kB, MB, GB, TB (1000), such as "
+      "16GiB",
+      printable(text));
 }
 
 }  // namespace ida::config

@@ -44,7 +44,8 @@ std::int64_t line_of_deep_key(std::string_view toml_text) {
       continue;
     }
     if (c == '.') {
-      if (++dots > kMaxDots) return 1 + std::count(toml_text.begin(), toml_text.begin() + static_cast<std::ptrdiff_t>(i), '\n');
+      if (++dots > kMaxDots)
+        return 1 + std::count(toml_text.begin(), toml_text.begin() + static_cast<std::ptrdiff_t>(i), '\n');
     } else if (std::string_view("=,{}[]\n").find(c) != std::string_view::npos) {
       dots = 0;
     }

@@ -56,7 +56,8 @@ struct ToToml {
 std::string range_text(const Range& range) {
   std::string text;
   if (std::isfinite(range.min)) text += fmt::format(" {} {}", range.min_excluded ? ">" : ">=", range.min);
-  if (range.max < 1e15) text += fmt::format("{} {} {}", text.empty() ? "" : ",", range.max_excluded ? "<" : "<=", range.max);
+  if (range.max < 1e15)
+    text += fmt::format("{} {} {}", text.empty() ? "" : ",", range.max_excluded ? "<" : "<=", range.max);
   return text;
 }
 
@@ -164,8 +165,8 @@ std::string expected_text(const Setting& setting) {
   if (!setting.choices.empty()) return choices_text(setting.choices);
   void* owner = &settings;
   for (const TableList& list : all_table_lists()) {
-    const bool member = !list.fields.empty() && &setting >= list.fields.data() &&
-                        &setting < list.fields.data() + list.fields.size();
+    const bool member =
+        !list.fields.empty() && &setting >= list.fields.data() && &setting < list.fields.data() + list.fields.size();
     if (!member) continue;
     list.resize(settings, 1);
     owner = list.element(settings, 0);
@@ -173,9 +174,7 @@ std::string expected_text(const Setting& setting) {
   return std::visit(TypeText(), setting.ref(owner)) + range_text(setting.range);
 }
 
-std::string value_refusal(const Setting& setting, const ValueRef& value) {
-  return std::visit(Refusal{setting}, value);
-}
+std::string value_refusal(const Setting& setting, const ValueRef& value) { return std::visit(Refusal{setting}, value); }
 
 std::string printable(std::string_view text) {
   constexpr std::size_t kMaxBytes = 80;

@@ -60,7 +60,8 @@ TEST(Check, RequiredSettingsOneByOne) {
 
 TEST(Check, Vocabulary) {
   EXPECT_EQ(minimal_with({}).tokenizer.vocab_size, 4096);
-  EXPECT_TRUE(contains(refused_with({"tokenizer.vocab_size=512"}), "model.vocab_size = 4096 of the preset and tokenizer.vocab_size = 512"));
+  EXPECT_TRUE(contains(refused_with({"tokenizer.vocab_size=512"}),
+                       "model.vocab_size = 4096 of the preset and tokenizer.vocab_size = 512"));
   EXPECT_EQ(minimal_with({"tokenizer.vocab_size=512", "model.vocab_size=512"}).model.vocab_size, 512);
   EXPECT_TRUE(contains(refused_with({"model.vocab_size=100"}), "model.vocab_size = 100 without tokenizer.path"));
   EXPECT_FALSE(minimal_with({"tokenizer.path=x"}).tokenizer.vocab_size.has_value());
@@ -106,7 +107,8 @@ TEST(Check, RecipesThatAreNotThere) {
       EXPECT_EQ(minimal_with(overrides).precision.recipe, recipe);
     } else {
       EXPECT_EQ(gated_with(overrides), fmt::format("precision.recipe = \"{}\" is not available in this build; available: "
-                                                   "bf16, fp32", recipe));
+                                                   "bf16, fp32",
+                                                   recipe));
     }
   }
   EXPECT_TRUE(contains(refused_with({"precision.recipe=nvfp4_plane"}), "did you mean nvfp4_plain?"));
@@ -118,7 +120,8 @@ TEST(Check, OtherValuesThatAreNotThere) {
   EXPECT_TRUE(contains(gated_with({"parallel.data=2"}), "one device only"));
   EXPECT_TRUE(contains(gated_with({"parallel.pipeline=2"}), "one device only"));
   EXPECT_TRUE(contains(gated_with({"parallel.split=[4]"}), "one device only"));
-  EXPECT_TRUE(contains(gated_with({"precision.override=[{match=\"lm_head\", format=\"bf16\"}]"}), "[[precision.override]]"));
+  EXPECT_TRUE(
+      contains(gated_with({"precision.override=[{match=\"lm_head\", format=\"bf16\"}]"}), "[[precision.override]]"));
   EXPECT_TRUE(contains(gated_with({"precision.phase=[{from=100, recipe=\"bf16\"}]"}), "[[precision.phase]]"));
   EXPECT_EQ(minimal_with({"precision.state=bf16"}).precision.state, StateFormat::kBf16);
 }
@@ -153,15 +156,17 @@ TEST(Check, PrecisionTables) {
 TEST(Check, PrecisionTablesAreStrict) {
   EXPECT_TRUE(contains(refused_read("[[precision.override]]\nmatch = \"a\"\nformt = \"bf16\"\n"),
                        "run.toml:3: unknown key precision.override.formt; did you mean precision.override.format?"));
-  EXPECT_TRUE(contains(refused_read("[[precision.override]]\npass = \"wgard\"\n"), "run.toml:2: precision.override.pass: "
-                                                                                    "expected one of fprop, dgrad, wgrad, "
-                                                                                    "got \"wgard\"; did you mean wgrad?"));
+  EXPECT_TRUE(contains(refused_read("[[precision.override]]\npass = \"wgard\"\n"),
+                       "run.toml:2: precision.override.pass: "
+                       "expected one of fprop, dgrad, wgrad, "
+                       "got \"wgard\"; did you mean wgrad?"));
   EXPECT_TRUE(contains(refused_read("[[precision.phase]]\nfrom = 1.5\n"), "got 1.5"));
   EXPECT_TRUE(contains(refused_read("[[precision.phase]]\nfrom = -1\n"), "got -1"));
   EXPECT_TRUE(contains(refused_read("[[precision.phase]]\nfrom = \"x\"\n"), "got the string \"x\""));
   EXPECT_TRUE(contains(refused_read("[precision.phase]\nfrom = 1\n"), "expected tables [[precision.phase]], got a table"));
   EXPECT_TRUE(contains(refused_read("[precision]\nphase = [1]\n"), "expected tables [[precision.phase]]"));
-  EXPECT_TRUE(contains(refused_with({"precision.override=[{format=\"bf16\"}]"}), "missing match of [[precision.override]] number 1"));
+  EXPECT_TRUE(contains(refused_with({"precision.override=[{format=\"bf16\"}]"}),
+                       "missing match of [[precision.override]] number 1"));
   EXPECT_TRUE(contains(refused_with({"precision.phase=[{from=1}]"}), "missing recipe of [[precision.phase]] number 1"));
   EXPECT_TRUE(contains(refused_with({"precision.phase=[{recipe=\"bf16\"}]"}), "expected one of from and when, got none"));
 }

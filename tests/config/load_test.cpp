@@ -43,7 +43,8 @@ TEST(Load, AnyDoubleSurvivesTheDump) {
 
 TEST(Load, StringsSurviveTheDump) {
   RunConfig config;
-  for (const char* text : {"\" quoted \\ back", "tab\tnew\nline\r\x7f\x01", "häß 漢字 🙂", "#no comment", "'''", "\"\"\""}) {
+  for (const char* text :
+       {"\" quoted \\ back", "tab\tnew\nline\r\x7f\x01", "häß 漢字 🙂", "#no comment", "'''", "\"\"\""}) {
     config.train.sample_prompt = text;
     EXPECT_EQ(read_run_config(dump_resolved(config), "dump").train.sample_prompt, text);
   }
@@ -57,7 +58,8 @@ TEST(Load, FirstProblemByLineNotByAlphabet) {
 TEST(Load, UnknownAndWrongAreReportedBeforeMissing) {
   EXPECT_TRUE(contains(refused_parse("[optim]\nlr = \"fast\"\n"),
                        "run.toml:2: optim.lr: expected a number > 0, got the string \"fast\""));
-  EXPECT_TRUE(contains(refused_parse("[train]\nstep = 3\n"), "run.toml:2: unknown key train.step; did you mean train.steps?"));
+  EXPECT_TRUE(
+      contains(refused_parse("[train]\nstep = 3\n"), "run.toml:2: unknown key train.step; did you mean train.steps?"));
   EXPECT_TRUE(contains(refused_parse("", {"optim.lr=-1"}), "--set optim.lr=-1: optim.lr: expected a number > 0, got -1"));
   EXPECT_TRUE(contains(refused_parse("[train]\nsteps = 1\ntokens = 1\n"), "both set"));
 }
@@ -72,25 +74,28 @@ TEST(Load, UnknownSectionsAndKeysInTheWrongPlace) {
   EXPECT_TRUE(contains(refused_read("\n[modle]\nhidden_size = 3\n"), "run.toml:2: unknown key modle; did you mean model?"));
   EXPECT_TRUE(contains(refused_read("lr = 3e-4\n"), "run.toml:1: unknown key lr; did you mean optim.lr?"));
   EXPECT_TRUE(contains(refused_read("[train]\nlr = 3e-4\n"), "did you mean optim.lr?"));
-  EXPECT_TRUE(contains(refused_read("[model]\nrope_scaling = { type = \"llama3\" }\n"), "did you mean model.rope_scaling.rope_type?"));
-  EXPECT_TRUE(contains(refused_read("[gates]\nabcdefghijklmnop = 1\n"), "known here: non_finite, spike_sigma, spike_action"));
+  EXPECT_TRUE(contains(refused_read("[model]\nrope_scaling = { type = \"llama3\" }\n"),
+                       "did you mean model.rope_scaling.rope_type?"));
+  EXPECT_TRUE(
+      contains(refused_read("[gates]\nabcdefghijklmnop = 1\n"), "known here: non_finite, spike_sigma, spike_action"));
   EXPECT_TRUE(contains(refused_read("optim = 3\n"), "run.toml:1: optim: expected a table [optim], got 3"));
   EXPECT_TRUE(contains(refused_read("[[optim]]\nlr = 1\n"), "expected a table [optim], got a list"));
 }
 
 TEST(Load, RopeScalingAsSubtableOrInline) {
   const RunConfig table = read_run_config("[model.rope_scaling]\nrope_type = \"llama3\"\nfactor = 8\n", "run.toml");
-  const RunConfig inline_table = read_run_config("[model]\nrope_scaling = {rope_type = \"llama3\", factor = 8.0}\n", "run.toml");
+  const RunConfig inline_table =
+      read_run_config("[model]\nrope_scaling = {rope_type = \"llama3\", factor = 8.0}\n", "run.toml");
   EXPECT_TRUE(table == inline_table);
   EXPECT_TRUE(table.model.rope_scaling.any());
   EXPECT_FALSE(RunConfig().model.rope_scaling.any());
 }
 
 TEST(Load, SyntaxErrorsHaveALine) {
-  for (const char* text : {"[run]\nname = \"x\nseed = 1\n", "[run]\nname = \n", "[run]\nname = x\n", "[run]\nseed = 1__0\n",
-                           "[run]\nseed = 99999999999999999999\n", "[run]\nseed = 0.\n", "[run]\n= 3\n",
-                           "[run]\nname = \"\xff\xfe\"\n", "[run]\nname = \"a\x01\"\n", "[run]\nseed = 1 1\n", "[run]\n[=]\n",
-                           "\n[[[run]]]\n", "\n[[#]]\n[run]\n", "\n[=]"}) {
+  for (const char* text :
+       {"[run]\nname = \"x\nseed = 1\n", "[run]\nname = \n", "[run]\nname = x\n", "[run]\nseed = 1__0\n",
+        "[run]\nseed = 99999999999999999999\n", "[run]\nseed = 0.\n", "[run]\n= 3\n", "[run]\nname = \"\xff\xfe\"\n",
+        "[run]\nname = \"a\x01\"\n", "[run]\nseed = 1 1\n", "[run]\n[=]\n", "\n[[[run]]]\n", "\n[[#]]\n[run]\n", "\n[=]"}) {
     EXPECT_TRUE(contains(refused_read(text), "run.toml:")) << text;
     EXPECT_TRUE(contains(refused_read(text), ":2: ") || contains(refused_read(text), ":3: ")) << refused_read(text);
   }
@@ -106,12 +111,21 @@ TEST(Load, HostileInputIsRefusedQuickly) {
   std::string tables, quoted = "\"a\"";
   while (tables.size() < size) tables += "{a=";
   while (quoted.size() < size) quoted += ".\"a\"";
-  const std::vector<std::string> texts = {
-      std::string(size, '['),       "a = " + std::string(size, '['), "a = " + tables, "[" + dots + "]", dots + " = 1",
-      quoted + " = 1",              "a = { " + dots + " = 1 }",      std::string(size, ' ') + "x",
-      std::string(size, '\0'),      "a = \"" + std::string(size, 'x'), "[run]\nname = \"" + std::string(1, '\0') + "\"",
-      std::string(size, '"'),       std::string(size, '\''),         "[run]\n\"" + std::string(4096, '\\') + "\" = 1",
-      "[run]\n\"a\\nb\" = 1"};
+  const std::vector<std::string> texts = {std::string(size, '['),
+                                          "a = " + std::string(size, '['),
+                                          "a = " + tables,
+                                          "[" + dots + "]",
+                                          dots + " = 1",
+                                          quoted + " = 1",
+                                          "a = { " + dots + " = 1 }",
+                                          std::string(size, ' ') + "x",
+                                          std::string(size, '\0'),
+                                          "a = \"" + std::string(size, 'x'),
+                                          "[run]\nname = \"" + std::string(1, '\0') + "\"",
+                                          std::string(size, '"'),
+                                          std::string(size, '\''),
+                                          "[run]\n\"" + std::string(4096, '\\') + "\" = 1",
+                                          "[run]\n\"a\\nb\" = 1"};
   for (const std::string& text : texts) refused_read(text);
   EXPECT_TRUE(contains(refused_read(std::string(std::size_t{128} << 20, '[')), "too long"));
   EXPECT_TRUE(contains(refused_read("[run]\nname = \"a\\u0000b\"\n"), "NUL"));

@@ -7,7 +7,8 @@ namespace {
 RunConfig set(const std::vector<std::string>& overrides) { return read_run_config("", "run.toml", overrides); }
 
 TEST(Override, WinsOverTheFileAndLaterOverEarlier) {
-  const RunConfig config = read_run_config("[optim]\nlr = 1.0\n", "t", std::vector<std::string>{"optim.lr=2", "optim.lr=3e-4"});
+  const RunConfig config =
+      read_run_config("[optim]\nlr = 1.0\n", "t", std::vector<std::string>{"optim.lr=2", "optim.lr=3e-4"});
   EXPECT_EQ(config.optim.lr, 3e-4);
   EXPECT_EQ(config.source_of("optim.lr"), Source::kSet);
 }
@@ -36,7 +37,8 @@ TEST(Override, ListsAndTables) {
 
 TEST(Override, Refusals) {
   EXPECT_EQ(refused_read("", {"optim.lr"}), "--set optim.lr: expected section.key=value");
-  EXPECT_TRUE(contains(refused_read("", {"optim.lrr=1"}), "--set optim.lrr=1: unknown key optim.lrr; did you mean optim.lr?"));
+  EXPECT_TRUE(
+      contains(refused_read("", {"optim.lrr=1"}), "--set optim.lrr=1: unknown key optim.lrr; did you mean optim.lr?"));
   EXPECT_TRUE(contains(refused_read("", {"lr=1"}), "did you mean optim.lr?"));
   EXPECT_TRUE(contains(refused_read("", {"=1"}), "unknown key"));
   EXPECT_TRUE(contains(refused_read("", {"optim.lr=fast"}), "expected a number > 0"));

@@ -1,5 +1,4 @@
 #include "config/presets.h"
-
 #include "config/support.h"
 
 namespace ida::config {

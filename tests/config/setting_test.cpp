@@ -177,11 +177,23 @@ TEST(Setting, HashChangesExactlyWithWhatAffectsResults) {
 }
 
 TEST(Setting, HashLeavesOutNamesSavingPrintingAndThreads) {
-  const std::set<std::string_view> expected = {
-      "run.name",          "run.dir",           "train.recompute",    "train.eval_every",   "train.save_every",
-      "train.keep_last",   "train.sample_every", "train.sample_prompt", "train.sample_tokens", "train.log_every",
-      "parallel.pipeline", "parallel.split",    "parallel.schedule",  "parallel.transport", "device.threads",
-      "evidence.probe",    "evidence.kernels"};
+  const std::set<std::string_view> expected = {"run.name",
+                                               "run.dir",
+                                               "train.recompute",
+                                               "train.eval_every",
+                                               "train.save_every",
+                                               "train.keep_last",
+                                               "train.sample_every",
+                                               "train.sample_prompt",
+                                               "train.sample_tokens",
+                                               "train.log_every",
+                                               "parallel.pipeline",
+                                               "parallel.split",
+                                               "parallel.schedule",
+                                               "parallel.transport",
+                                               "device.threads",
+                                               "evidence.probe",
+                                               "evidence.kernels"};
   std::set<std::string_view> found;
   for (const Setting& setting : all_settings()) {
     if (setting.effect == Effect::kNone) found.insert(setting.path);
@@ -224,7 +236,8 @@ TEST(Setting, ValuesOutsideTheRangeAreRefused) {
     };
     ASSERT_TRUE(std::isfinite(setting.range.min)) << setting.path;
     expect_refused(setting.range.min_excluded ? setting.range.min : setting.range.min - 1);
-    if (std::isfinite(setting.range.max)) expect_refused(setting.range.max_excluded ? setting.range.max : setting.range.max + 1);
+    if (std::isfinite(setting.range.max))
+      expect_refused(setting.range.max_excluded ? setting.range.max : setting.range.max + 1);
     if (!setting.range.min_excluded) read_run_config(file_with(setting.path, text(setting.range.min)), "run.toml");
   }
   EXPECT_GT(bounds, 60);

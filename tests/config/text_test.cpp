@@ -57,7 +57,8 @@ TEST(Guard, CountsDotsOfOneKeyOnly) {
   EXPECT_EQ(line_of_deep_key("x = \"\"\"\n....................\\\"\"\"\"\ny = '''\n....................''\n'''\n"), 0);
   EXPECT_EQ(line_of_deep_key("x = \"\\\"....................\"\n"), 0);
   EXPECT_EQ(line_of_deep_key("x = \"\"\na.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a = 1\n"), 2);
-  EXPECT_EQ(line_of_deep_key("x = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]\n"), 0);
+  EXPECT_EQ(line_of_deep_key("x = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]\n"),
+            0);
 }
 
 TEST(Printable, OneShortLine) {
