@@ -10,14 +10,11 @@
 #include "text/pattern.h"
 #include "text/split_behavior.h"
 #include "text/unicode.h"
+#include "text/word_patterns.h"
 
 namespace ida::text {
 namespace {
 
-// GPT-2's words: contractions, then letters, numbers or other signs with an optional blank before them, then blanks
-// of which the last one is left to the next word.
-constexpr std::string_view kGpt2Pattern =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kMetaspace = "\xE2\x96\x81";  // U+2581
 
 void emit(const Piece& piece, std::size_t begin, std::size_t end, const PieceSink& sink) {

@@ -10,14 +10,13 @@
 #include "base/json.h"
 #include "text/byte_alphabet.h"
 #include "text/tokenizer_parts.h"
+#include "text/word_patterns.h"
 
 namespace ida::text {
 namespace {
 
 using Ranks = StringMap<std::int64_t>;
 
-constexpr std::string_view kLlama3Pattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr int kNumReserved = 251;
 
 int base64_value(char c) {
