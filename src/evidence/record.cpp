@@ -1,7 +1,9 @@
 #include "evidence/record.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/file.h"

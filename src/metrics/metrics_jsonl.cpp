@@ -1,5 +1,6 @@
 #include "metrics/metrics_jsonl.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <limits>

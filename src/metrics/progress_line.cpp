@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 
 namespace ida::metrics {
 

@@ -3,9 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "base/file.h"
 #include "metrics/json_text.h"

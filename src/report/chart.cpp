@@ -107,15 +107,17 @@ std::string curve(const Frame& frame, const Series& series, int colour) {
   return out;
 }
 
+// A lone series is the title's own and needs no swatch.
 std::string legend(const Chart& chart) {
   std::string out;
   for (std::size_t i = 0; i < chart.series.size(); ++i) {
     const Series& series = chart.series[i];
     if (series.points.empty()) continue;
-    out += fmt::format(
-        "<span class=\"legend\"><span class=\"swatch\" style=\"background:var(--c{})\"></span>{}, last {:.5g}"
-        "</span>",
-        i % kNumColours, escape(series.name), series.points.back().second);
+    std::string name;
+    if (chart.series.size() > 1)
+      name = fmt::format("<span class=\"swatch\" style=\"background:var(--c{})\"></span>{}, ", i % kNumColours,
+                         escape(series.name));
+    out += fmt::format("<span class=\"legend\">{}last {:.5g}</span>", name, series.points.back().second);
   }
   return out;
 }
@@ -195,8 +197,8 @@ std::string render(const Chart& chart) {
   const auto y_ticks = nice_ticks(limits.y0, limits.y1, 5);
   const auto x_ticks = nice_ticks(limits.x0, limits.x1, chart.wide ? 9 : 5);
   Frame frame{};
-  frame.width = chart.wide ? 1020 : 500;
-  frame.height = chart.wide ? 340 : 240;
+  frame.width = chart.wide ? 1020 : 340;
+  frame.height = chart.wide ? 340 : 210;
   frame.left = 58, frame.right = 14, frame.top = 12, frame.bottom = 36;
   // The x axis ends with the data; a single step has the widened axis to itself.
   const bool one_step = limits.x0 == limits.x1;

@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "report/html.h"
@@ -47,10 +49,11 @@ std::optional<std::string> operands_in_words(std::string_view part) {
   return std::nullopt;
 }
 
-std::vector<std::string> names_of(const Counts& counts) {
-  std::vector<std::string> names;
-  for (const auto& [name, calls] : counts) names.push_back(name);
-  return names;
+// Most calls first.
+std::vector<std::pair<std::string, std::int64_t>> by_calls(const Counts& counts) {
+  std::vector<std::pair<std::string, std::int64_t>> rows(counts.begin(), counts.end());
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  return rows;
 }
 
 std::string module_rows(const EvidenceRecord& record) {
@@ -115,9 +118,11 @@ std::string what_executed(const EvidenceRecord& record) {
   const std::int64_t left = sum_of(fallbacks);
   if (left == 0) return text + " Every one took the engine that was planned for it: no fallback.";
   text += fmt::format(" {} ({}) did not take the planned engine:", with_separators(left), percent(left, calls));
-  for (const std::string& reason : names_of(fallbacks))
-    text += fmt::format("{} {} x {}", reason == fallbacks.begin()->first ? "" : ",", with_separators(fallbacks.at(reason)),
-                        reason);
+  std::string separator = " ";
+  for (const auto& [reason, count] : by_calls(fallbacks)) {
+    text += fmt::format("{}{} x {}", separator, with_separators(count), reason);
+    separator = ", ";
+  }
   return text + ".";
 }
 
@@ -130,7 +135,7 @@ std::string engines_section(const EvidenceRecord& record) {
                           {"weights handed out", precision.inference},
                           {"recipe asked for", record.run.recipe}});
   std::vector<std::vector<std::string>> rows;
-  for (const auto& [engine, calls] : engines)
+  for (const auto& [engine, calls] : by_calls(engines))
     rows.push_back({engine, engine_in_words(engine), with_separators(calls), percent(calls, sum_of(engines))});
   out += "<h3>Engines</h3>\n" + table({"engine", "in words", "calls", "of all"}, rows);
   if (!record.fallbacks().empty()) out += fallback_rows(record);

@@ -19,8 +19,7 @@ TEST(SamplesJsonl, RoundTripAndResume) {
   }
   EXPECT_EQ(read_samples(path).size(), 3u);
   SamplesJsonl(path, 10).write({15, "x", "y"});
-  const std::vector<Sample> expected = {
-      {10, "Once", " upon\n\"a\" time"}, {10, "Twice", "\xEF\xBF\xBD"}, {15, "x", "y"}};
+  const std::vector<Sample> expected = {{10, "Once", " upon\n\"a\" time"}, {10, "Twice", "\xEF\xBF\xBD"}, {15, "x", "y"}};
   EXPECT_EQ(read_samples(path), expected);
 }
 

@@ -4,11 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <regex>
 
 #include "metrics/crc32c.h"

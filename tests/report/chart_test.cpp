@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -72,10 +73,10 @@ TEST(Thin, KeepsSpikesGapsAndEnds) {
 
 TEST(Render, ACurveSpansTheFrame) {
   const std::string svg = render({.title = "L", .x_name = "step", .series = {{"a", {{0, 0}, {10, 10}}, false}}});
-  // 500 x 240 with margins 58, 14, 12, 36: (0,0) is bottom left, (10,10) top right.
-  EXPECT_NE(svg.find("points=\"58.0,204.0 486.0,12.0\""), std::string::npos) << svg;
+  // 340 x 210 with margins 58, 14, 12, 36: (0,0) is bottom left, (10,10) top right.
+  EXPECT_NE(svg.find("points=\"58.0,174.0 326.0,12.0\""), std::string::npos) << svg;
   EXPECT_NE(svg.find(">10</text>"), std::string::npos);
-  EXPECT_NE(svg.find("a, last 10"), std::string::npos);
+  EXPECT_NE(svg.find("<span class=\"legend\">last 10</span>"), std::string::npos);
 }
 
 TEST(Render, NotFiniteBreaksTheLine) {
