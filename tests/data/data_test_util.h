@@ -16,6 +16,14 @@
 
 namespace ida::data {
 
+// Thousands of small files are written here and none has to survive a power loss.
+inline const bool kSyncIsOff = [] {
+  FileOps ops = system_file_ops();
+  ops.fsync = [](int) { return 0; };
+  replace_file_ops(ops);
+  return true;
+}();
+
 class TempFolder {
  public:
   TempFolder() {

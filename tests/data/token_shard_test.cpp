@@ -107,12 +107,14 @@ TEST(TokenShard, WriterRefusesIdsOutsideTheVocabulary) {
   EXPECT_EQ(read_all(folder / "x.shard"), "old");
 }
 
-TEST(TokenShard, EveryFlippedBitIsFound) {
+TEST(TokenShard, AFlippedBitInAnyByteIsFound) {
   TempFolder folder;
   write_shard(folder / "a.shard", masked_documents(), masked_info());
   const std::string good = read_all(folder / "a.shard");
   for (std::size_t byte = 0; byte < good.size(); ++byte) {
+    const bool in_counts = byte < sizeof(ShardPreamble) || byte + sizeof(ShardFooter) >= good.size();
     for (int bit = 0; bit < 8; ++bit) {
+      if (!in_counts && bit != static_cast<int>(byte % 8)) continue;
       std::string bad = good;
       bad[byte] = static_cast<char>(bad[byte] ^ (1 << bit));
       const std::string error = open_error(folder.write("b.shard", bad));
