@@ -94,6 +94,7 @@ const FileOps& system_file_ops() {
       .unmap = [](void* data, std::size_t size) { return ::munmap(data, size); },
       .rename = [](const char* from, const char* to) { return std::rename(from, to); },
       .unlink = [](const char* path) { return ::unlink(path); },
+      .symlink = [](const char* target, const char* path) { return ::symlink(target, path); },
       .mkdir = [](const char* path, mode_t mode) { return ::mkdir(path, mode); },
       .rmdir = [](const char* path) { return ::rmdir(path); },
   };
@@ -213,6 +214,19 @@ void rename_path(const std::string& from, const std::string& to) {
     const int code = errno;
     fail_runtime("cannot rename {} to {}: {}", from, to, std::strerror(code));
   }
+}
+
+void replace_symlink(const std::string& target, const std::string& path) {
+  const std::string temp_path = temp_path_for(path);
+  remove_file(temp_path);
+  if (file_ops().symlink(target.c_str(), temp_path.c_str()) != 0) fail_io("create link", temp_path);
+  try {
+    rename_path(temp_path, path);
+  } catch (...) {
+    file_ops().unlink(temp_path.c_str());
+    throw;
+  }
+  sync_directory(parent_path(path));
 }
 
 void remove_file(const std::string& path) {

@@ -27,6 +27,7 @@ struct FileOps {
   int (*unmap)(void* data, std::size_t size);
   int (*rename)(const char* from, const char* to);
   int (*unlink)(const char* path);
+  int (*symlink)(const char* target, const char* path);
   int (*mkdir)(const char* path, mode_t mode);
   int (*rmdir)(const char* path);
 };
@@ -100,6 +101,8 @@ void sync_directory(const std::string& path);
 void make_directories(const std::string& path);
 // rename(2): replaces `to` when both are files, or when `to` is an empty folder.
 void rename_path(const std::string& from, const std::string& to);
+// Makes `path` a symbolic link to `target`, atomically replacing an earlier link or file, and syncs the folder.
+void replace_symlink(const std::string& target, const std::string& path);
 // Missing files are fine.
 void remove_file(const std::string& path);
 // Removes a folder and everything in it, never following symbolic links; a missing folder is fine.
