@@ -26,7 +26,7 @@ ROOMS = {
     "model": ["ops", "config"],
     "optim": ["ops", "formats", "config"],
     "checkpoint": ["text", "formats"],
-    "eval": ["model", "text", "checkpoint", "comm"],
+    "eval": ["model", "precision", "text", "checkpoint", "comm"],
     "train": ["data", "precision", "comm", "metrics", "evidence", "model", "optim", "checkpoint", "eval"],
     "report": ["evidence", "metrics"],
     "backend/cpu": ["runtime", "ops", "comm"],
@@ -37,7 +37,9 @@ ROOMS = {
 
 # Single headers a room may include although the rest of their room is closed to it.
 HEADERS = {
-    "checkpoint": ["data/cursor.h", "model/param_spec.h", "model/model_config.h", "model/family.h", "optim/state.h"],
+    # what a Hugging Face folder says about the model, and what a checkpoint keeps of a run
+    "checkpoint": ["model/param_spec.h", "model/model_config.h", "model/hf_config.h", "model/rope_table.h",
+                   "data/cursor.h", "optim/state.h"],
 }
 
 # Third-party header pattern -> rooms (or "apps") that own it; "*" = any. The first match counts.
