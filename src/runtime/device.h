@@ -18,6 +18,8 @@ class Device {
   virtual void copy_to_host(void* host, const void* device, std::int64_t size_bytes) = 0;
   virtual void fill_zero(void* device, std::int64_t size_bytes) = 0;
   virtual void synchronize() = 0;
+  // The same memory as the host sees it, or null where it cannot.
+  virtual const void* host_address(const void* /*device*/) const { return nullptr; }
 };
 
 }  // namespace ida::runtime
