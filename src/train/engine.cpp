@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "base/error.h"
 #include "formats/bf16.h"
@@ -38,13 +39,11 @@ Layout allocate_layout(runtime::Arena& arena, const EngineSpec& spec, const mode
   layout.buffers.weights = arena.allocate(spec.recipe.compute, 1, table.total_elems, MemoryClass::kWeights, "weights");
   layout.buffers.rope_cos = arena.allocate(DType::kF32, positions, spec.model.head_dim / 2, MemoryClass::kWeights, "rope_cos");
   layout.buffers.rope_sin = arena.allocate(DType::kF32, positions, spec.model.head_dim / 2, MemoryClass::kWeights, "rope_sin");
-  if (spec.training) {
-    layout.buffers.grads = arena.allocate(DType::kF32, 1, table.total_elems, MemoryClass::kGradients, "gradients");
-    if (spec.model.tie_word_embeddings)
-      layout.buffers.head_grad =
-          arena.allocate(DType::kF32, spec.model.vocab_size, spec.model.hidden_size, MemoryClass::kGradients, "head_gradient");
-    layout.state = optimizer.allocate(arena, layout.buffers.weights);
-  }
+  layout.buffers.grads = arena.allocate(DType::kF32, 1, table.total_elems, MemoryClass::kGradients, "gradients");
+  if (spec.model.tie_word_embeddings)
+    layout.buffers.head_grad =
+        arena.allocate(DType::kF32, spec.model.vocab_size, spec.model.hidden_size, MemoryClass::kGradients, "head_gradient");
+  layout.state = optimizer.allocate(arena, layout.buffers.weights);
   layout.batch = {.tokens = arena.allocate(DType::kI32, 1, tokens, MemoryClass::kBatch, "tokens"),
                   .labels = arena.allocate(DType::kI32, 1, tokens, MemoryClass::kBatch, "labels"),
                   .positions = arena.allocate(DType::kI32, 1, tokens, MemoryClass::kBatch, "positions"),
@@ -83,25 +82,20 @@ StepPlan plan_step(const EngineSpec& spec, const runtime::DeviceInfo& device, co
   ops::Context context(device, backend, arena);
   context.site_plan = &plan.sites;
   const Layout layout = allocate_layout(arena, spec, table, optimizer);
-  {
-    runtime::Arena::Scope scope(arena);
-    arena.allocate_bytes(spec.scratch_bytes, MemoryClass::kWorkspace, "scratch");
-  }
+  NoDevice none(device);
+  if (spec.sample_shape.num_sequences > 0)
+    eval::plan_generate({context, none, decoder, layout.buffers}, spec.sample_shape);
   decoder.evaluate(context, layout.buffers, layout.batch, layout.nll);
   context.counters = {};
   context.op_calls.clear();
   context.gemm_flops = 0.0;
-  if (spec.training)
-    decoder.train_micro_batch(context, layout.buffers, layout.batch, spec.recompute, {}, layout.nll);
+  decoder.train_micro_batch(context, layout.buffers, layout.batch, spec.recompute, {}, layout.nll);
   plan.micro_batch_calls = context.counters;
   plan.micro_batch_ops = context.op_calls;
   plan.micro_batch_gemm_flops = context.gemm_flops;
-  if (spec.training) {
-    decoder.finish_gradients(context, layout.buffers);
-    NoDevice none(device);
-    optimizer.gradient_norm(context, none, layout.buffers.grads, layout.state);
-    optimizer.step(context, none, layout.state, layout.buffers.weights, layout.buffers.grads, 1, 0.0, 0.0);
-  }
+  decoder.finish_gradients(context, layout.buffers);
+  optimizer.gradient_norm(context, none, layout.buffers.grads, layout.state);
+  optimizer.step(context, none, layout.state, layout.buffers.weights, layout.buffers.grads, 1, 0.0, 0.0);
   plan.memory = {.total_bytes = arena.high_water_bytes(), .by_class = arena.bytes_at_peak()};
   return plan;
 }
@@ -150,7 +144,7 @@ void Engine::write_buffer(const TensorView& buffer, const void* host) {
 void Engine::set_masters(std::span<const float> masters) {
   assert(static_cast<std::int64_t>(masters.size()) == table_.total_elems);
   if (spec_.recipe.compute == DType::kF32) return write_buffer(buffers_.weights, masters.data());
-  if (spec_.training) write_buffer(state_.master, masters.data());
+  write_buffer(state_.master, masters.data());
   std::vector<bf16> rounded(masters.size());
   std::transform(masters.begin(), masters.end(), rounded.begin(), bf16_from_f32);
   write_buffer(buffers_.weights, rounded.data());
@@ -186,11 +180,14 @@ void Engine::upload(const data::Batch& micro) {
   write_buffer(batch_.segments, segments_.data());
 }
 
-StepResult Engine::accumulate(const data::Batch& global) {
+StepResult Engine::accumulate(const data::Batch& global, std::int64_t num_sources) {
   assert(global.rows % spec_.micro_batch_rows == 0 && global.seq_len == spec_.seq_len);
   device_.fill_zero(buffers_.grads.data, buffers_.grads.size_bytes());
   if (!buffers_.head_grad.empty()) device_.fill_zero(buffers_.head_grad.data, buffers_.head_grad.size_bytes());
-  double nll_sum = 0.0;
+  StepResult result;
+  result.targets = global.num_targets;
+  result.source_nll.assign(static_cast<std::size_t>(num_sources), 0.0);
+  result.source_targets.assign(static_cast<std::size_t>(num_sources), 0);
   for (std::int64_t begin = 0; begin < global.rows; begin += spec_.micro_batch_rows) {
     data::split_batch(global, begin, spec_.micro_batch_rows, micro_);
     if (micro_.num_targets == 0) continue;  // no target, no gradient
@@ -198,12 +195,15 @@ StepResult Engine::accumulate(const data::Batch& global) {
     decoder_.train_micro_batch(*context_, buffers_, batch_, spec_.recompute,
                                loss_scale(micro_.num_targets, global.num_targets), nll_);
     read_buffer(nll_, host_nll_.data());
-    for (const float nll : host_nll_) nll_sum += nll;
+    for (std::size_t i = 0; i < host_nll_.size(); ++i) {
+      if (micro_.labels[i] == data::kIgnoreLabel) continue;
+      result.source_nll[micro_.source_of_token[i]] += host_nll_[i];
+      ++result.source_targets[micro_.source_of_token[i]];
+    }
   }
-  StepResult result{.targets = global.num_targets};
   if (global.num_targets == 0) return result;
   decoder_.finish_gradients(*context_, buffers_);
-  result.loss = nll_sum / static_cast<double>(global.num_targets);
+  result.loss = std::accumulate(result.source_nll.begin(), result.source_nll.end(), 0.0) / static_cast<double>(global.num_targets);
   result.grad_norm = optimizer_.gradient_norm(*context_, device_, buffers_.grads, state_);
   result.finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
   return result;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/batch.h"
+#include "eval/generate.h"
 #include "model/decoder.h"
 #include "ops/context.h"
 #include "optim/optimizer.h"
@@ -30,8 +31,7 @@ struct EngineSpec {
   std::int64_t seq_len = 0;
   model::Recompute recompute = model::Recompute::kNone;
   BackwardScale backward_scale = BackwardScale::kMicroBatchMean;
-  bool training = true;               // false: weights and forward only
-  std::int64_t scratch_bytes = 0;     // kept free above the model for other forward-only work (sampling)
+  eval::GenerateShape sample_shape = {};  // text generated from the weights in training; num_sequences 0: none
   std::int64_t max_positions = 0;     // rows of the RoPE table; at least seq_len
   std::int64_t micro_batch_tokens() const { return micro_batch_rows * seq_len; }
 };
@@ -55,6 +55,8 @@ struct StepResult {
   double grad_norm = 0.0;  // before clipping
   std::int64_t targets = 0;
   bool finite = true;      // loss and norm
+  std::vector<double> source_nll;             // [sources] sums over targets
+  std::vector<std::int64_t> source_targets;   // [sources]
 };
 
 // Plans without allocating. `device` is data: the card need not be there.
@@ -69,8 +71,9 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Loss and gradient of a global batch (rows a multiple of micro_batch_rows). The gradient stays on the device.
-  StepResult accumulate(const data::Batch& global);
+  // Loss and gradient of a global batch (rows a multiple of micro_batch_rows), the loss also by data source. The
+  // gradient stays on the device.
+  StepResult accumulate(const data::Batch& global, std::int64_t num_sources = 1);
   // Applies the accumulated gradient as update number `step` (from 1).
   void update(std::int64_t step, double lr, double norm);
 
@@ -90,7 +93,7 @@ class Engine {
   const ops::SitePlan& site_plan() const { return plan_.sites; }
   const StepPlan& plan() const { return plan_; }
   ops::Context& context() { return *context_; }
-  runtime::Device& device() { return device_; }
+  runtime::Device& device() const { return device_; }
   const runtime::Arena& arena() const { return *arena_; }
 
  private:

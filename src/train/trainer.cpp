@@ -1,0 +1,327 @@
+#include "train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <optional>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/parallel.h"
+#include "base/rng.h"
+#include "checkpoint/async_saver.h"
+#include "checkpoint/hf_model.h"
+#include "checkpoint/run_lock.h"
+#include "data/build_shard.h"
+#include "eval/generate.h"
+#include "train/gates.h"
+#include "train/recorder.h"
+#include "train/run_folder.h"
+#include "train/setup.h"
+#include "train/stop_signal.h"
+
+namespace ida::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// So many skipped steps in a row mean that skipping does not help.
+constexpr std::int64_t kMaxSkipsInARow = 20;
+constexpr std::int64_t kMaxRollbacks = 8;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Random weights: value i of parameter p is a pure function of (seed, p, i).
+std::vector<float> initial_weights(const model::ParamTable& table, std::uint64_t seed) {
+  std::vector<float> flat(static_cast<std::size_t>(table.total_elems), 0.0f);
+  for (std::size_t p = 0; p < table.params.size(); ++p) {
+    const model::ParamSpec& spec = table.params[p];
+    float* out = flat.data() + spec.offset_elems;
+    parallel_for(spec.numel(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        switch (spec.init) {
+          case model::InitKind::kNormal:
+            out[i] = static_cast<float>(spec.init_std) * normal_at(seed, p, static_cast<std::uint64_t>(i));
+            break;
+          case model::InitKind::kOnes: out[i] = 1.0f; break;
+          case model::InitKind::kZeros: out[i] = 0.0f; break;
+        }
+      }
+    });
+  }
+  return flat;
+}
+
+data::PreparedData prepare(const config::RunConfig& config, const text::Tokenizer& tokenizer, const std::vector<std::string>& entries,
+                           const std::string& name) {
+  const data::TokenizerEncoder<text::Tokenizer> encoder(tokenizer);
+  const std::string path = run_dir(config) + "/data/" + name + ".shard";
+  return data::prepare_dataset(entries, encoder, path, [](const data::BuildReport&) { StopSignal::throw_if_requested(); });
+}
+
+class Trainer {
+ public:
+  Trainer(const config::RunConfig& config, runtime::Device& device, const ops::Backend& backend, std::vector<std::string> argv)
+      : config_(config), device_(device), backend_(backend), argv_(std::move(argv)), dir_(run_dir(config)), lock_(dir_),
+        num_steps_(config::total_steps(config)), schedule_(schedule_of(config)), gate_(config.gates.spike_sigma) {}
+
+  TrainOutcome run();
+
+ private:
+  void prepare_run();
+  std::vector<std::int32_t> sample_prompt() const;
+  eval::ForwardModel forward_model() {
+    return {engine_->context(), device_, engine_->decoder(), engine_->buffers()};
+  }
+  void start_or_resume();
+  void load(const std::string& checkpoint_dir);
+  bool one_step();  // false when the run must stop early
+  void skip_or_stop(GateVerdict verdict, Recorder::Step& step);
+  void roll_back();
+  void draw_sample();
+  void save();
+
+  const config::RunConfig& config_;
+  runtime::Device& device_;
+  const ops::Backend& backend_;
+  std::vector<std::string> argv_;
+  std::string dir_;
+  checkpoint::RunLock lock_;
+  std::int64_t num_steps_;
+  optim::Schedule schedule_;
+  StepGate gate_;
+
+  std::optional<text::Tokenizer> tokenizer_;
+  std::optional<data::PreparedData> train_data_;
+  std::optional<data::PreparedData> valid_data_;
+  std::optional<data::BatchStream> stream_;
+  std::optional<data::ValidationSet> validation_;
+  std::int64_t global_rows_ = 0;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<checkpoint::CheckpointStore> store_;
+  std::unique_ptr<checkpoint::AsyncSaver> saver_;
+  std::vector<std::byte> save_staging_;
+  std::vector<std::vector<std::byte>> device_staging_;
+  checkpoint::Lineage lineage_;
+  std::vector<checkpoint::SideFile> tokenizer_files_;
+  RunState state_;
+  std::int64_t saved_step_ = -1;
+  std::int64_t skips_in_a_row_ = 0;
+  data::Batch batch_;
+};
+
+void Trainer::prepare_run() {
+  const auto notice = [](std::string_view line) { fmt::print(stderr, "{}\n", line); };
+  check_run_folder(config_, dir_);
+  model::ModelConfig model = resolve_model(config_);
+  tokenizer_ = resolve_tokenizer(config_, notice);
+  StopSignal::throw_if_requested();
+  match_vocabulary(config_, *tokenizer_, model);
+  write_run_config(config_, dir_);
+  tokenizer_->save(tokenizer_folder(dir_));
+  global_rows_ = global_batch_rows(config_);
+
+  train_data_ = prepare(config_, *tokenizer_, config_.data.train, "train");
+  if (train_data_->built) notice(fmt::format("training data: {}", train_data_->report.to_string()));
+  stream_.emplace(train_data_->dataset, packing_of(config_));
+  if (!config_.data.valid.empty()) {
+    valid_data_ = prepare(config_, *tokenizer_, config_.data.valid, "valid");
+    data::PackingOptions options = packing_of(config_);
+    options.weights.clear();
+    validation_.emplace(valid_data_->dataset, options);
+  }
+  EngineSpec spec = engine_spec(config_, model);
+  if (config_.train.sample_every > 0) {
+    spec.sample_shape = eval::generate_shape({sample_prompt()}, config_.train.sample_tokens);
+    spec.max_positions = spec.sample_shape.capacity;
+  }
+  spec.micro_batch_rows = choose_micro_batch_rows(config_, spec, device_.info(), backend_);
+  engine_ = std::make_unique<Engine>(spec, device_, backend_, memory_limit(config_, device_.info()));
+}
+
+std::vector<std::int32_t> Trainer::sample_prompt() const {
+  std::vector<std::int32_t> prompt = tokenizer_->encode(config_.train.sample_prompt, true);
+  if (prompt.empty()) prompt.push_back(tokenizer_->bos_id().value_or(tokenizer_->eos_id().value_or(0)));
+  return prompt;
+}
+
+void Trainer::load(const std::string& checkpoint_dir) {
+  const checkpoint::Checkpoint source = checkpoint::open_checkpoint(checkpoint_dir);
+  if (source.manifest().lineage.config_hash != lineage_.config_hash)
+    fail_usage("{}: was written under another configuration; use another run.name", checkpoint_dir);
+  RunState state = parse_run_state(source.state_json(), checkpoint_dir + "/" + checkpoint::kStateName);
+  if (state.data_plan_hash != stream_->plan_hash())
+    fail_usage("{}: the training data or its packing changed since this checkpoint; restore the data or use another run.name",
+               checkpoint_dir);
+  load_engine(*engine_, source);
+  store_->set_parent(source.manifest().id());
+  gate_.restore(state.gate_window);
+  stream_->restore(state.cursor);
+  state_ = std::move(state);
+}
+
+void Trainer::start_or_resume() {
+  lineage_ = {.run_id = config_.run.name, .parent = {}, .config_hash = config::config_hash(config_),
+              .data_fingerprint = train_data_->dataset.fingerprint(), .build_id = evidence::build_id().commit};
+  store_ = std::make_unique<checkpoint::CheckpointStore>(dir_ + "/checkpoints");
+  tokenizer_files_ = checkpoint::read_tokenizer_files(tokenizer_folder(dir_));
+  recorder_ = std::make_unique<Recorder>(
+      config_, RunFacts{.dir = dir_, .argv = argv_, .config_hash = lineage_.config_hash, .data_fingerprint = lineage_.data_fingerprint},
+      *engine_);
+  std::vector<std::string> passed_over;
+  const auto newest = checkpoint::find_newest_complete(dir_ + "/checkpoints", passed_over);
+  for (const std::string& line : passed_over) fmt::print(stderr, "{}\n", line);
+  if (newest) {
+    load(*newest);
+    saved_step_ = state_.step;
+    fmt::print(stderr, "resuming after step {}\n", state_.step);
+  } else {
+    state_ = {};
+    state_.seed = config_.run.seed;
+    state_.data_plan_hash = stream_->plan_hash();
+    std::vector<float> masters;
+    if (config_.model.path) {
+      masters.resize(static_cast<std::size_t>(engine_->table().total_elems));
+      checkpoint::read_hf_weights(checkpoint::open_model(*config_.model.path), engine_->table(), masters);
+    } else {
+      masters = initial_weights(engine_->table(), config_.run.seed);
+    }
+    engine_->set_masters(masters);
+  }
+}
+
+bool Trainer::one_step() {
+  const auto start = Clock::now();
+  stream_->next(global_rows_, batch_);
+  const auto num_sources = static_cast<std::int64_t>(train_data_->dataset.source_names().size());
+  Recorder::Step step{.result = engine_->accumulate(batch_, num_sources), .lr = optim::learning_rate(schedule_, state_.step + 1),
+                      .validation = {}};
+  const GateVerdict verdict = gate_.judge(step.result.loss, step.result.finite);
+  ++state_.step;
+  state_.tokens += step.result.targets;
+  state_.cursor = stream_->cursor();
+  if (verdict == GateVerdict::kApply) {
+    engine_->update(++state_.updates, step.lr, step.result.grad_norm);
+    skips_in_a_row_ = 0;
+  } else {
+    skip_or_stop(verdict, step);
+    if (!step.skipped) return true;  // rolled back: this step never happened
+  }
+  state_.gate_window = gate_.window();
+  step.step_s = seconds_since(start);
+  state_.elapsed_s += step.step_s;
+
+  const bool last = state_.step == num_steps_;
+  const auto due = [&](std::int64_t every) { return every > 0 && state_.step % every == 0; };
+  if (due(config_.train.save_every) || last) save();
+  if (validation_ && (due(config_.train.eval_every) || last)) step.validation = validate(*engine_, *validation_);
+  recorder_->step(state_, step, train_data_->dataset.source_names(), due(config_.train.log_every) || last || state_.step == 1);
+  if (step.validation) {
+    recorder_->score("val_loss", step.validation->total().nats_per_token(), "nats/token", state_.step);
+    recorder_->score("val_bits_per_byte", step.validation->total().bits_per_byte(), "bits/byte", state_.step);
+  }
+  if (due(config_.train.sample_every) || (last && config_.train.sample_every > 0)) draw_sample();
+  return !StopSignal::requested();
+}
+
+void Trainer::skip_or_stop(GateVerdict verdict, Recorder::Step& step) {
+  const bool spike = verdict == GateVerdict::kSpike;
+  const std::string what = spike ? fmt::format("loss spike: {:.4f}", step.result.loss)
+                                 : fmt::format("non-finite step: loss {}, gradient norm {}", step.result.loss, step.result.grad_norm);
+  const bool stop = spike ? config_.gates.spike_action == config::SpikeAction::kStop
+                          : config_.gates.non_finite == config::NonFinite::kStop;
+  if (spike && config_.gates.spike_action == config::SpikeAction::kRollback) {
+    recorder_->failure(what, "rolling back to the newest checkpoint; its data is passed over", state_.step);
+    return roll_back();
+  }
+  ++state_.skipped;
+  step.skipped = true;
+  recorder_->failure(what, stop ? "gate: stop" : "update skipped", state_.step);
+  if (stop) fail_gate("[gates] step {}: {}; the run stops (gates.{})", state_.step, what, spike ? "spike_action" : "non_finite");
+  if (++skips_in_a_row_ >= kMaxSkipsInARow)
+    fail_gate("[gates] step {}: {}; {} steps in a row were skipped, the run cannot recover by itself", state_.step, what, skips_in_a_row_);
+}
+
+void Trainer::roll_back() {
+  if (saver_) saver_->wait();
+  if (saved_step_ < 0) fail_gate("[gates] step {}: a spike before the first checkpoint cannot be rolled back", state_.step);
+  if (state_.rollbacks >= kMaxRollbacks)
+    fail_gate("[gates] step {}: {} rollbacks did not help, the run stops", state_.step, state_.rollbacks);
+  const data::BatchCursor cursor = stream_->cursor();
+  const std::int64_t rollbacks = state_.rollbacks + 1;
+  const double elapsed_s = state_.elapsed_s;
+  load(fmt::format("{}/checkpoints/{}", dir_, checkpoint::step_name(saved_step_)));
+  state_.rollbacks = rollbacks;
+  state_.elapsed_s = elapsed_s;
+  state_.cursor = cursor;
+  stream_->restore(cursor);
+  recorder_->begin(state_.step, num_steps_, static_cast<std::int64_t>(train_data_->dataset.source_names().size()));
+}
+
+void Trainer::draw_sample() {
+  const std::vector<std::int32_t> prompt = sample_prompt();
+  eval::GenerateOptions options;
+  options.max_new_tokens = config_.train.sample_tokens;
+  options.sampling = {.temperature = 0.8, .top_k = 40, .seed = config_.run.seed};
+  if (const auto eos = tokenizer_->eos_id()) options.stop_ids = {*eos};
+  const auto output = eval::generate(forward_model(), {prompt}, options);
+  recorder_->sample(state_.step, config_.train.sample_prompt, tokenizer_->decode(output.front()));
+}
+
+void Trainer::save() {
+  recorder_->flush();
+  RunState state = state_;
+  state.counters.add(engine_->context().counters);
+  for (const auto& [key, calls] : engine_->context().op_calls) state.op_calls[fmt::format("{}/{}", key.first, key.second)] += calls;
+  state.gemm_flops += engine_->context().gemm_flops;
+  checkpoint::CheckpointContents contents = checkpoint_contents(*engine_, state, device_staging_);
+  contents.tokenizer_files = tokenizer_files_;
+  contents.lineage = lineage_;
+  if (!saver_) {
+    // The snapshot is kept only where the device's memory has room for it beside the plan.
+    const auto bytes = static_cast<std::int64_t>(checkpoint::AsyncSaver::staging_bytes(contents));
+    if (engine_->plan().memory.total_bytes + bytes <= memory_limit(config_, device_.info()) / 2)
+      save_staging_.resize(static_cast<std::size_t>(bytes));
+    saver_ = std::make_unique<checkpoint::AsyncSaver>(*store_, save_staging_);
+  }
+  saver_->save(std::move(contents), {.keep_last = config_.train.keep_last});
+  saved_step_ = state_.step;
+  recorder_->write_evidence(state_, *engine_, "running");
+  recorder_->message(fmt::format("step {}  saving checkpoints/{} (stall {:.3f} s)", state_.step, checkpoint::step_name(state_.step),
+                                 saver_->last_stall_s()));
+}
+
+TrainOutcome Trainer::run() {
+  const StopSignal signal;
+  prepare_run();
+  start_or_resume();
+  TrainOutcome outcome{.step = state_.step, .run_dir = dir_};
+  if (state_.step >= num_steps_) {
+    outcome.already_done = true;
+    return outcome;
+  }
+  recorder_->begin(state_.step > 0 ? state_.step : -1, num_steps_, static_cast<std::int64_t>(train_data_->dataset.source_names().size()));
+  try {
+    while (state_.step < num_steps_ && one_step()) continue;
+    outcome.stopped = state_.step < num_steps_;
+    if (saved_step_ != state_.step) save();
+    saver_->wait();
+  } catch (const std::exception& error) {
+    recorder_->failure("run failed", error.what(), state_.step);
+    recorder_->finish(state_, *engine_, "failed");
+    throw;
+  }
+  recorder_->finish(state_, *engine_, outcome.stopped ? "stopped" : "done");
+  outcome.step = state_.step;
+  return outcome;
+}
+
+}  // namespace
+
+TrainOutcome train(const config::RunConfig& config, runtime::Device& device, const ops::Backend& backend,
+                   const std::vector<std::string>& argv) {
+  return Trainer(config, device, backend, argv).run();
+}
+
+}  // namespace ida::train
