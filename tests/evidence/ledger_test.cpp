@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -192,8 +193,11 @@ void expect_all_present(const std::string& path, std::size_t num_writers) {
 // Both also race for the creation of the file and its tables.
 TEST_F(LedgerTest, ThreadsWithTheirOwnConnections) {
   std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) threads.emplace_back([this, i] { add_many(path_, "thread" + std::to_string(i)); });
+  std::array<ExitCode, 4> codes{};
+  for (std::size_t i = 0; i < codes.size(); ++i)
+    threads.emplace_back([&, i] { codes[i] = code_of([&] { add_many(path_, "thread" + std::to_string(i)); }); });
   for (std::thread& thread : threads) thread.join();
+  for (const ExitCode code : codes) EXPECT_EQ(code, ExitCode::kDone);
   expect_all_present(path_, 4);
 }
 
