@@ -44,8 +44,10 @@ std::vector<Engine> engines(bool bf16) {
     const runtime::CpuIsa isa = limit_isa(machine, level);
     if (isa_level(isa) != level) continue;
     const CpuDeviceOptions options{.isa = isa, .open_onednn = false};
-    list.push_back({fmt::format("blocked_{}", isa_level_name(level)), bf16 ? gemm_blocked_bf16_widened() : gemm_blocked_f32(),
-                    detect_cpu(options), {}});
+    list.push_back({fmt::format("blocked_{}", isa_level_name(level)),
+                    bf16 ? gemm_blocked_bf16_widened() : gemm_blocked_f32(),
+                    detect_cpu(options),
+                    {}});
   }
   if (!bf16) add_onednn(list, gemm_onednn_f32());
   if (bf16 && machine.amx_bf16) add_onednn(list, gemm_onednn_bf16());
@@ -135,7 +137,8 @@ void run(const Engine& engine, Problem& problem) {
   const std::int64_t size_bytes = engine.impl.workspace_bytes(problem.desc, engine.device);
   constexpr std::size_t kCanary = 64;
   const std::size_t allocated = (static_cast<std::size_t>(size_bytes) + kCanary + 63) / 64 * 64;
-  const std::unique_ptr<std::byte, void (*)(void*)> memory(static_cast<std::byte*>(std::aligned_alloc(64, allocated)), std::free);
+  const std::unique_ptr<std::byte, void (*)(void*)> memory(static_cast<std::byte*>(std::aligned_alloc(64, allocated)),
+                                                           std::free);
   std::memset(memory.get(), 0xFF, allocated);  // NaN in f32 and bf16: nothing may rely on a cleared workspace
   engine.impl.run(problem.desc, problem.args(), {engine.device, {memory.get(), static_cast<std::size_t>(size_bytes)}});
   for (std::size_t i = static_cast<std::size_t>(size_bytes); i < allocated; ++i) {
@@ -191,8 +194,14 @@ std::vector<ops::GemmDesc> all_forms(std::int64_t m, std::int64_t n, std::int64_
   for (const bool a_transposed : {false, true}) {
     for (const bool b_transposed : {false, true}) {
       for (const DType c_dtype : {DType::kF32, DType::kBF16}) {
-        ops::GemmDesc desc{.m = m, .n = n, .k = k, .a_transposed = a_transposed, .b_transposed = b_transposed,
-                           .a_dtype = type, .b_dtype = type, .c_dtype = c_dtype};
+        ops::GemmDesc desc{.m = m,
+                           .n = n,
+                           .k = k,
+                           .a_transposed = a_transposed,
+                           .b_transposed = b_transposed,
+                           .a_dtype = type,
+                           .b_dtype = type,
+                           .c_dtype = c_dtype};
         forms.push_back(desc);
         desc.has_bias = true;
         forms.push_back(desc);

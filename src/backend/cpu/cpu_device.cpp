@@ -108,13 +108,18 @@ void* CpuDevice::allocate(std::int64_t size_bytes) {
   if (size_bytes <= 0) return nullptr;
   const std::string available = proc_value("/proc/meminfo", "MemAvailable");
   if (size_bytes > info_.memory_bytes) {
-    fail_runtime("[cpu] cannot allocate {} bytes ({:.2f} GiB): the process may use {:.2f} GiB (available now: {}); reduce "
-                 "train.micro_batch_sequences or the model", size_bytes, gib(size_bytes), gib(info_.memory_bytes), available);
+    fail_runtime(
+        "[cpu] cannot allocate {} bytes ({:.2f} GiB): the process may use {:.2f} GiB (available now: {}); reduce "
+        "train.micro_batch_sequences or the model",
+        size_bytes, gib(size_bytes), gib(info_.memory_bytes), available);
   }
-  void* memory = mmap(nullptr, static_cast<std::size_t>(size_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory =
+      mmap(nullptr, static_cast<std::size_t>(size_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    fail_runtime("[cpu] mmap of {} bytes ({:.2f} GiB) failed: {} (available now: {}); reduce train.micro_batch_sequences "
-                 "or the model", size_bytes, gib(size_bytes), std::strerror(errno), available);
+    fail_runtime(
+        "[cpu] mmap of {} bytes ({:.2f} GiB) failed: {} (available now: {}); reduce train.micro_batch_sequences "
+        "or the model",
+        size_bytes, gib(size_bytes), std::strerror(errno), available);
   }
   return memory;
 }

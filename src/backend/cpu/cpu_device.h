@@ -26,6 +26,7 @@ class CpuDevice : public runtime::Device {
   void copy_to_host(void* host, const void* device, std::int64_t size_bytes) override;
   void fill_zero(void* device, std::int64_t size_bytes) override;
   void synchronize() override {}
+  const void* host_address(const void* device) const override { return device; }
 
  private:
   runtime::DeviceInfo info_;

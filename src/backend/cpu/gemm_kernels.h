@@ -18,8 +18,8 @@ inline constexpr std::int64_t kGemmChunk = 256;  // k per chunk; part of the def
 struct GemmPackJob {
   const void* source = nullptr;  // line 0, k = 0
   bool source_is_bf16 = false;
-  bool k_contiguous = false;     // element (line, k) is at line * stride + k, else at k * stride + line
-  std::int64_t stride = 0;       // elements
+  bool k_contiguous = false;  // element (line, k) is at line * stride + k, else at k * stride + line
+  std::int64_t stride = 0;    // elements
   std::int64_t num_lines = 0;
   std::int64_t num_k = 0;
   float* out = nullptr;
@@ -46,7 +46,7 @@ struct GemmFinishJob {
   void* c = nullptr;
   const void* bias = nullptr;  // of num_cols; null: none
   std::int64_t sums_stride = 0;
-  std::int64_t c_stride = 0;   // elements
+  std::int64_t c_stride = 0;  // elements
   std::int64_t num_rows = 0;
   std::int64_t num_cols = 0;
   float alpha = 1.0f;

@@ -64,8 +64,8 @@ runtime::CpuIsa detect_isa() {
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return isa;
   const std::uint32_t last_subleaf = eax;
   isa.avx2 = has_bit(ebx, 5) && fma && (xcr0 & kYmm) == kYmm;
-  isa.avx512 = isa.avx2 && has_bit(ebx, 16) && has_bit(ebx, 17) && has_bit(ebx, 30) && has_bit(ebx, 31) &&
-               (xcr0 & kZmm) == kZmm;
+  isa.avx512 =
+      isa.avx2 && has_bit(ebx, 16) && has_bit(ebx, 17) && has_bit(ebx, 30) && has_bit(ebx, 31) && (xcr0 & kZmm) == kZmm;
   const bool amx = isa.avx512 && has_bit(edx, 22) && has_bit(edx, 24) && (xcr0 & kTiles) == kTiles;
   isa.amx_bf16 = amx && request_amx_tiles();
   if (isa.avx512 && last_subleaf >= 1 && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0) {

@@ -49,15 +49,14 @@ class Product final : public OneDnnProduct {
  public:
   Product(const Api& api, Handle engine, const OneDnnTile& tile) : api_(api), engine_(engine), tile_(tile) {
     const OneThread one_thread;
-    const auto type = tile.is_bf16 ? dnnl::kBf16 : dnnl::kF32;
-    const MemoryDesc any_b(api, tile.k, tile.n, type);
+    const MemoryDesc any_b(api, tile.k, tile.n, type());
     const MemoryDesc a = a_desc();
     const MemoryDesc b = b_desc();
     const MemoryDesc c = c_desc();
     Handle attr = nullptr;
     check(api.primitive_attr_create(&attr), "dnnl_primitive_attr_create");
     check(api.primitive_attr_set_scratchpad_mode(attr, dnnl::kScratchpadUser), "dnnl_primitive_attr_set_scratchpad_mode");
-    matmul_desc_ = create_matmul_desc(api, engine, a, any_b, c, attr);
+    matmul_desc_ = create_matmul_desc(api, engine, a.get(), any_b.get(), c.get(), attr);
     packed_desc_ = api.primitive_desc_query_md(matmul_desc_, dnnl::kQueryWeights, 0);
     check(api.reorder_primitive_desc_create(&reorder_desc_, b.get(), engine, packed_desc_, engine, attr),
           "dnnl_reorder_primitive_desc_create");
@@ -113,10 +112,11 @@ class Product final : public OneDnnProduct {
 
  private:
   dnnl::DataType type() const { return tile_.is_bf16 ? dnnl::kBf16 : dnnl::kF32; }
-  MemoryDesc a_desc() const { return strided(tile_.m, tile_.k, type(), tile_.a_stride, tile_.a_transposed); }
+  MemoryDesc a_desc() const { return strided(tile_.m, tile_.k, type(), tile_.a_stride, false); }
   MemoryDesc b_desc() const { return strided(tile_.k, tile_.n, type(), tile_.b_stride, tile_.b_transposed); }
   MemoryDesc c_desc() const { return strided(tile_.m, tile_.n, dnnl::kF32, tile_.n, false); }
-  MemoryDesc strided(std::int64_t rows, std::int64_t cols, dnnl::DataType type, std::int64_t stride, bool transposed) const {
+  MemoryDesc strided(std::int64_t rows, std::int64_t cols, dnnl::DataType type, std::int64_t stride,
+                     bool transposed) const {
     return MemoryDesc(api_, rows, cols, type, transposed ? 1 : stride, transposed ? stride : 1);
   }
 

@@ -10,16 +10,16 @@
 
 namespace ida::cpu {
 
-// c[m,n] f32 = op(a)[m,k] op(b)[k,n]; both operands f32 or both bf16.
+// c[m,n] f32 = a[m,k] op(b)[k,n]; both operands f32 or both bf16; c is contiguous. With another a_stride oneDNN chooses
+// another kernel and another layout of B, and so other bits.
 struct OneDnnTile {
   bool is_bf16 = false;
   std::int64_t m = 0;
   std::int64_t n = 0;
   std::int64_t k = 0;
-  bool a_transposed = false;  // stored [k, m]
+  std::int64_t a_stride = 0;  // elements between rows; the caller keeps it a function of k
   bool b_transposed = false;  // stored [n, k]
-  std::int64_t a_stride = 0;  // elements between stored rows
-  std::int64_t b_stride = 0;
+  std::int64_t b_stride = 0;  // elements between stored rows
   auto operator<=>(const OneDnnTile&) const = default;
 };
 

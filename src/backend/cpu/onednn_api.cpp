@@ -63,7 +63,8 @@ bool load_api(void* library, Api& api, std::string& reason) {
 void check(Status status, const char* call) {
   constexpr const char* kNames[] = {"success", "out_of_memory", "invalid_arguments", "unimplemented"};
   if (status == 0) return;
-  fail_runtime("[onednn] {} failed: status {} ({})", call, status, status > 0 && status < 4 ? kNames[status] : "see dnnl_status_t");
+  fail_runtime("[onednn] {} failed: status {} ({})", call, status,
+               status > 0 && status < 4 ? kNames[status] : "see dnnl_status_t");
 }
 
 MemoryDesc::MemoryDesc(const Api& api, std::int64_t rows, std::int64_t cols, DataType type) : api_(api) {
@@ -75,7 +76,8 @@ MemoryDesc::MemoryDesc(const Api& api, std::int64_t rows, std::int64_t cols, Dat
   }
 }
 
-MemoryDesc::MemoryDesc(const Api& api, std::int64_t rows, std::int64_t cols, DataType type, std::int64_t row_stride, std::int64_t col_stride)
+MemoryDesc::MemoryDesc(const Api& api, std::int64_t rows, std::int64_t cols, DataType type, std::int64_t row_stride,
+                       std::int64_t col_stride)
     : api_(api) {
   const Dims dims = {rows, cols};
   const Dims strides = {row_stride, col_stride};
@@ -90,14 +92,14 @@ MemoryDesc::~MemoryDesc() {
   if (v3_ != nullptr) api_.memory_desc_destroy(v3_);
 }
 
-Handle create_matmul_desc(const Api& api, Handle engine, const MemoryDesc& src, const MemoryDesc& weights, const MemoryDesc& dst, Handle attr) {
+Handle create_matmul_desc(const Api& api, Handle engine, ConstDesc src, ConstDesc weights, ConstDesc dst, Handle attr) {
   Handle desc = nullptr;
   if (api.major == 2) {
     MatmulDescV2 op{};
-    check(api.matmul_desc_init(&op, src.get(), weights.get(), nullptr, dst.get()), "dnnl_matmul_desc_init");
+    check(api.matmul_desc_init(&op, src, weights, nullptr, dst), "dnnl_matmul_desc_init");
     check(api.primitive_desc_create(&desc, &op, attr, engine, nullptr), "dnnl_primitive_desc_create(matmul)");
   } else {
-    check(api.matmul_primitive_desc_create(&desc, engine, src.get(), weights.get(), nullptr, dst.get(), attr),
+    check(api.matmul_primitive_desc_create(&desc, engine, src, weights, nullptr, dst, attr),
           "dnnl_matmul_primitive_desc_create");
   }
   return desc;

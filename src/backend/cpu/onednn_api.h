@@ -15,7 +15,7 @@ namespace ida::cpu::dnnl {
 using Status = int;  // 0: success
 inline constexpr int kMaxDims = 12;
 using Dims = std::int64_t[kMaxDims];
-using Handle = void*;         // engine, stream, primitive, primitive descriptor, attributes, memory
+using Handle = void*;           // engine, stream, primitive, primitive descriptor, attributes, memory
 using ConstDesc = const void*;  // memory descriptor: struct* in version 2, opaque pointer in version 3
 
 enum DataType : int { kBf16 = 2, kF32 = 3 };
@@ -63,17 +63,21 @@ struct Api {
   Status (*primitive_create)(Handle*, Handle primitive_desc);
   Status (*primitive_destroy)(Handle);
   Status (*primitive_execute)(Handle, Handle stream, int num_args, const ExecArg*);
-  Status (*reorder_primitive_desc_create)(Handle*, ConstDesc from, Handle from_engine, ConstDesc to, Handle to_engine, Handle attr);
+  Status (*reorder_primitive_desc_create)(Handle*, ConstDesc from, Handle from_engine, ConstDesc to, Handle to_engine,
+                                          Handle attr);
   // Version 2.
-  Status (*memory_desc_init_by_strides)(void* desc, int num_dims, const std::int64_t* dims, int type, const std::int64_t* strides);
+  Status (*memory_desc_init_by_strides)(void* desc, int num_dims, const std::int64_t* dims, int type,
+                                        const std::int64_t* strides);
   Status (*memory_desc_init_by_tag)(void* desc, int num_dims, const std::int64_t* dims, int type, int tag);
   Status (*matmul_desc_init)(void* desc, ConstDesc src, ConstDesc weights, ConstDesc bias, ConstDesc dst);
   Status (*primitive_desc_create)(Handle*, const void* op_desc, Handle attr, Handle engine, Handle hint);
   // Version 3.
-  Status (*memory_desc_create_with_strides)(void** desc, int num_dims, const std::int64_t* dims, int type, const std::int64_t* strides);
+  Status (*memory_desc_create_with_strides)(void** desc, int num_dims, const std::int64_t* dims, int type,
+                                            const std::int64_t* strides);
   Status (*memory_desc_create_with_tag)(void** desc, int num_dims, const std::int64_t* dims, int type, int tag);
   Status (*memory_desc_destroy)(void* desc);
-  Status (*matmul_primitive_desc_create)(Handle*, Handle engine, ConstDesc src, ConstDesc weights, ConstDesc bias, ConstDesc dst, Handle attr);
+  Status (*matmul_primitive_desc_create)(Handle*, Handle engine, ConstDesc src, ConstDesc weights, ConstDesc bias,
+                                         ConstDesc dst, Handle attr);
 
   int major = 0;
 };
@@ -90,7 +94,8 @@ class MemoryDesc {
  public:
   // Any layout the library likes.
   MemoryDesc(const Api& api, std::int64_t rows, std::int64_t cols, DataType type);
-  MemoryDesc(const Api& api, std::int64_t rows, std::int64_t cols, DataType type, std::int64_t row_stride, std::int64_t col_stride);
+  MemoryDesc(const Api& api, std::int64_t rows, std::int64_t cols, DataType type, std::int64_t row_stride,
+             std::int64_t col_stride);
   ~MemoryDesc();
   MemoryDesc(const MemoryDesc&) = delete;
   MemoryDesc& operator=(const MemoryDesc&) = delete;
@@ -103,6 +108,6 @@ class MemoryDesc {
 };
 
 // The primitive descriptor of dst = src * weights.
-Handle create_matmul_desc(const Api& api, Handle engine, const MemoryDesc& src, const MemoryDesc& weights, const MemoryDesc& dst, Handle attr);
+Handle create_matmul_desc(const Api& api, Handle engine, ConstDesc src, ConstDesc weights, ConstDesc dst, Handle attr);
 
 }  // namespace ida::cpu::dnnl
