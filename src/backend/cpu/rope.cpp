@@ -31,14 +31,24 @@ void rope_plain(const RopeDesc& desc, const RopeArgs& args) {
   }
 }
 
+void check_positions(const RopeArgs& args, Index begin, Index end) {
+  for (Index row = begin; row < end; ++row) {
+    [[maybe_unused]] const Index position = args.positions.as<std::int32_t>()[row];
+    assert(position >= 0 && position < args.cos.rows && position < args.sin.rows);
+  }
+}
+
 void rope_definition(const RopeDesc& desc, const RopeArgs& args, const Launch&) {
+  check_positions(args, 0, desc.rows);
   with_element_type(desc.dtype, [&](auto type) { rope_plain<decltype(type)>(desc, args); });
 }
 
 void rope_vector(const RopeDesc& desc, const RopeArgs& args, const Launch& launch) {
   const OpKernels& kernels = op_kernels(launch.device.cpu);
-  parallel_for(desc.rows, rows_per_piece(desc.num_heads * desc.head_dim),
-               [&](Index begin, Index end) { kernels.rope(desc, args, begin, end); });
+  parallel_for(desc.rows, rows_per_piece(desc.num_heads * desc.head_dim), [&](Index begin, Index end) {
+    check_positions(args, begin, end);
+    kernels.rope(desc, args, begin, end);
+  });
 }
 
 }  // namespace
