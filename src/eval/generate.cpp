@@ -60,6 +60,7 @@ class Generation {
 
 struct Sequence {
   std::int64_t index = 0;   // in the batch
+  std::int64_t limit = 0;   // of new tokens
   std::int64_t length = 0;  // tokens in the cache
   std::int32_t next = 0;    // token to feed
   std::vector<std::int32_t> output;
@@ -90,7 +91,7 @@ bool finished(Sequence& s, const GenerateOptions& options) {
       return true;
     }
   }
-  return static_cast<std::int64_t>(s.output.size()) >= options.max_new_tokens;
+  return static_cast<std::int64_t>(s.output.size()) >= s.limit;
 }
 
 void check_prompts(const ForwardModel& model, const std::vector<std::vector<std::int32_t>>& prompts, std::int64_t capacity) {
@@ -108,11 +109,14 @@ void check_prompts(const ForwardModel& model, const std::vector<std::vector<std:
 
 }  // namespace
 
-GenerateShape generate_shape(const std::vector<std::vector<std::int32_t>>& prompts, std::int64_t max_new_tokens) {
+GenerateShape generate_shape(const std::vector<std::vector<std::int32_t>>& prompts, std::int64_t max_new_tokens,
+                             std::int64_t max_positions) {
   GenerateShape shape{.num_sequences = static_cast<std::int64_t>(prompts.size())};
   for (const auto& prompt : prompts) {
     shape.prompt_tokens += static_cast<std::int64_t>(prompt.size());
-    shape.capacity = std::max(shape.capacity, static_cast<std::int64_t>(prompt.size()) + max_new_tokens);
+    const auto length = static_cast<std::int64_t>(prompt.size());
+    const std::int64_t room = max_positions > 0 ? std::max(max_positions, length) : length + max_new_tokens;
+    shape.capacity = std::max(shape.capacity, std::min(length + max_new_tokens, room));
   }
   return shape;
 }
@@ -132,7 +136,7 @@ void plan_generate(const ForwardModel& model, const GenerateShape& shape) {
 
 std::vector<std::vector<std::int32_t>> generate(const ForwardModel& model, const std::vector<std::vector<std::int32_t>>& prompts,
                                                 const GenerateOptions& options) {
-  const GenerateShape shape = generate_shape(prompts, options.max_new_tokens);
+  const GenerateShape shape = generate_shape(prompts, options.max_new_tokens, options.max_positions);
   check_prompts(model, prompts, shape.capacity);
   std::vector<std::vector<std::int32_t>> outputs(prompts.size());
   if (options.max_new_tokens <= 0) return outputs;
@@ -142,8 +146,10 @@ std::vector<std::vector<std::int32_t>> generate(const ForwardModel& model, const
   HostTokens host;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     const auto index = static_cast<std::int64_t>(i);
+    const auto length = static_cast<std::int64_t>(prompts[i].size());
     append(host, prompts[i], 0, generation.cache_begin(index));
-    active.push_back({.index = index, .length = static_cast<std::int64_t>(prompts[i].size()), .next = 0, .output = {}});
+    active.push_back({.index = index, .limit = std::min(options.max_new_tokens, shape.capacity - length), .length = length,
+                      .next = 0, .output = {}});
   }
   const std::int64_t vocab = model.decoder.config().vocab_size;
   while (!active.empty()) {
