@@ -191,8 +191,10 @@ optim::Schedule schedule_of(const config::RunConfig& config) {
 }
 
 data::PackingOptions packing_of(const config::RunConfig& config) {
-  data::PackingOptions options{.seq_len = config.data.seq_len, .shuffle = config.data.shuffle, .seed = config.run.seed,
-                               .weights = config.data.weights};
+  data::PackingOptions options;
+  options.seq_len = config.data.seq_len;
+  options.shuffle = config.data.shuffle;
+  options.seed = config.run.seed;
   options.packing = config.data.packing == config::Packing::kStream ? data::Packing::kStream : data::Packing::kDocuments;
   switch (config.data.long_documents) {
     case config::LongDocuments::kSplit: options.long_documents = data::LongDocuments::kSplit; break;

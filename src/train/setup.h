@@ -42,6 +42,7 @@ std::int64_t choose_micro_batch_rows(const config::RunConfig& config, const Engi
 std::int64_t global_batch_rows(const config::RunConfig& config);
 
 optim::Schedule schedule_of(const config::RunConfig& config);
+// Without weights: those belong to the entries of data.train.
 data::PackingOptions packing_of(const config::RunConfig& config);
 
 // device.memory_limit, or what the device has.

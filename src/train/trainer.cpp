@@ -124,12 +124,12 @@ void Trainer::prepare_run() {
 
   train_data_ = prepare(config_, *tokenizer_, config_.data.train, "train");
   if (train_data_->built) notice(fmt::format("training data: {}", train_data_->report.to_string()));
-  stream_.emplace(train_data_->dataset, packing_of(config_));
+  data::PackingOptions train_packing = packing_of(config_);
+  train_packing.weights = train_data_->source_weights(config_.data.weights);
+  stream_.emplace(train_data_->dataset, train_packing);
   if (!config_.data.valid.empty()) {
     valid_data_ = prepare(config_, *tokenizer_, config_.data.valid, "valid");
-    data::PackingOptions options = packing_of(config_);
-    options.weights.clear();
-    validation_.emplace(valid_data_->dataset, options);
+    validation_.emplace(valid_data_->dataset, packing_of(config_));
   }
   EngineSpec spec = engine_spec(config_, model);
   if (config_.train.sample_every > 0) {
