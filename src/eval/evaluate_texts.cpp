@@ -53,11 +53,12 @@ TextsResult evaluate_texts(const std::string& model_dir, runtime::Device& device
     const std::int64_t shortest = shortest_of(tokenizer, texts, name);
     if (shortest < (bos ? 1 : 2)) fail_usage("[eval ppl] {} has {} tokens: nothing to predict", name, shortest);
     window = default_window(positions, bos, shortest);
-    if (window == shortest) result.note = fmt::format("window shortened to the {} tokens of {}; --window sets another", window, name);
+    if (window == shortest)
+      result.note = fmt::format("window shortened to the {} tokens of {}; --window sets another", window, name);
   }
   if (window + (bos ? 1 : 0) > positions)
-    fail_usage("[eval ppl] a window of {} tokens{} is longer than the model's {} positions: use --window {} or less", window,
-               bos ? " and BOS" : "", positions, positions - (bos ? 1 : 0));
+    fail_usage("[eval ppl] a window of {} tokens{} is longer than the model's {} positions: use --window {} or less",
+               window, bos ? " and BOS" : "", positions, positions - (bos ? 1 : 0));
   result.shape = window_shape(window, bos);
   LoadedModel model(model_dir, device, backend, {.dtype = options.dtype, .max_positions = result.shape.input_tokens()},
                     [&](const ForwardModel& dry) { plan_perplexity(dry, result.shape); });

@@ -94,7 +94,8 @@ LoadedModel::LoadedModel(const std::string& dir, runtime::Device& device, const 
   checkpoint::check_hf_weights(source, table_);
   if (options.with_tokenizer) tokenizer_ = text::Tokenizer::load(dir);
   if (tokenizer_ && tokenizer_->vocab_size() > config_.vocab_size)
-    fail_usage("{}: the tokenizer has {} tokens but the model's vocab_size is {}", dir, tokenizer_->vocab_size(), config_.vocab_size);
+    fail_usage("{}: the tokenizer has {} tokens but the model's vocab_size is {}", dir, tokenizer_->vocab_size(),
+               config_.vocab_size);
   max_positions_ = std::max<std::int64_t>(options.max_positions, 1);
   const DType dtype = options.dtype.value_or(config_.dtype);
   decoder_ = std::make_unique<model::Decoder>(config_, table_, dtype);

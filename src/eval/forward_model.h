@@ -45,7 +45,7 @@ std::vector<float> all_logits(const ForwardModel& model, const HostTokens& host)
 std::vector<float> read_as_f32(runtime::Device& device, const TensorView& view);
 
 struct LoadOptions {
-  std::optional<DType> dtype;   // instead of the checkpoint's own
+  std::optional<DType> dtype;  // instead of the checkpoint's own
   bool with_tokenizer = true;
   std::int64_t max_positions = 0;  // rows of the RoPE table
 };

@@ -18,8 +18,10 @@ class Generation {
     const DType dtype = model.decoder.compute_dtype();
     const std::int64_t rows = std::max(shape.prompt_tokens, shape.num_sequences);
     for (std::int64_t layer = 0; layer < c.num_hidden_layers; ++layer) {
-      cache_.keys.push_back(arena.allocate(dtype, shape.num_sequences * shape.capacity, c.kv_cols(), MemoryClass::kActivations, "keys"));
-      cache_.values.push_back(arena.allocate(dtype, shape.num_sequences * shape.capacity, c.kv_cols(), MemoryClass::kActivations, "values"));
+      cache_.keys.push_back(
+          arena.allocate(dtype, shape.num_sequences * shape.capacity, c.kv_cols(), MemoryClass::kActivations, "keys"));
+      cache_.values.push_back(
+          arena.allocate(dtype, shape.num_sequences * shape.capacity, c.kv_cols(), MemoryClass::kActivations, "values"));
     }
     batch_ = allocate_batch(arena, rows, shape.num_sequences);
     hidden_ = arena.allocate(dtype, rows, c.hidden_size, MemoryClass::kActivations, "hidden");
@@ -66,7 +68,8 @@ struct Sequence {
   std::vector<std::int32_t> output;
 };
 
-void append(HostTokens& host, const std::vector<std::int32_t>& tokens, std::int64_t first_position, std::int32_t cache_begin) {
+void append(HostTokens& host, const std::vector<std::int32_t>& tokens, std::int64_t first_position,
+            std::int32_t cache_begin) {
   const auto q_begin = static_cast<std::int32_t>(host.tokens.size());
   const auto length = static_cast<std::int32_t>(tokens.size());
   for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -74,7 +77,9 @@ void append(HostTokens& host, const std::vector<std::int32_t>& tokens, std::int6
     host.labels.push_back(-100);
     host.positions.push_back(static_cast<std::int32_t>(first_position) + static_cast<std::int32_t>(i));
   }
-  host.segments.push_back({.q_begin = q_begin, .q_len = length, .kv_begin = cache_begin,
+  host.segments.push_back({.q_begin = q_begin,
+                           .q_len = length,
+                           .kv_begin = cache_begin,
                            .kv_len = static_cast<std::int32_t>(first_position) + length});
 }
 
@@ -94,17 +99,21 @@ bool finished(Sequence& s, const GenerateOptions& options) {
   return static_cast<std::int64_t>(s.output.size()) >= s.limit;
 }
 
-void check_prompts(const ForwardModel& model, const std::vector<std::vector<std::int32_t>>& prompts, std::int64_t capacity) {
+void check_prompts(const ForwardModel& model, const std::vector<std::vector<std::int32_t>>& prompts,
+                   std::int64_t capacity) {
   if (prompts.empty()) fail_usage("[generate] no prompt given");
   for (std::size_t i = 0; i < prompts.size(); ++i) {
-    if (prompts[i].empty()) fail_usage("[generate] prompt {} has no token: give a text, or a tokenizer with a BOS token", i);
+    if (prompts[i].empty())
+      fail_usage("[generate] prompt {} has no token: give a text, or a tokenizer with a BOS token", i);
     for (const std::int32_t id : prompts[i])
       if (id < 0 || id >= model.decoder.config().vocab_size)
-        fail_usage("[generate] prompt {}: token {} is outside the vocabulary of {}", i, id, model.decoder.config().vocab_size);
+        fail_usage("[generate] prompt {}: token {} is outside the vocabulary of {}", i, id,
+                   model.decoder.config().vocab_size);
   }
   if (capacity > model.buffers.rope_cos.rows)
-    fail_usage("[generate] prompt and new tokens need {} positions but {} are there: lower --max-new-tokens or shorten the prompt",
-               capacity, model.buffers.rope_cos.rows);
+    fail_usage(
+        "[generate] prompt and new tokens need {} positions but {} are there: lower --max-new-tokens or shorten the prompt",
+        capacity, model.buffers.rope_cos.rows);
 }
 
 }  // namespace
@@ -134,7 +143,8 @@ void plan_generate(const ForwardModel& model, const GenerateShape& shape) {
   generation.forward(step);
 }
 
-std::vector<std::vector<std::int32_t>> generate(const ForwardModel& model, const std::vector<std::vector<std::int32_t>>& prompts,
+std::vector<std::vector<std::int32_t>> generate(const ForwardModel& model,
+                                                const std::vector<std::vector<std::int32_t>>& prompts,
                                                 const GenerateOptions& options) {
   const GenerateShape shape = generate_shape(prompts, options.max_new_tokens, options.max_positions);
   check_prompts(model, prompts, shape.capacity);
@@ -148,8 +158,11 @@ std::vector<std::vector<std::int32_t>> generate(const ForwardModel& model, const
     const auto index = static_cast<std::int64_t>(i);
     const auto length = static_cast<std::int64_t>(prompts[i].size());
     append(host, prompts[i], 0, generation.cache_begin(index));
-    active.push_back({.index = index, .limit = std::min(options.max_new_tokens, shape.capacity - length), .length = length,
-                      .next = 0, .output = {}});
+    active.push_back({.index = index,
+                      .limit = std::min(options.max_new_tokens, shape.capacity - length),
+                      .length = length,
+                      .next = 0,
+                      .output = {}});
   }
   const std::int64_t vocab = model.decoder.config().vocab_size;
   while (!active.empty()) {
@@ -158,8 +171,10 @@ std::vector<std::vector<std::int32_t>> generate(const ForwardModel& model, const
     std::vector<Sequence> remaining;
     for (std::size_t i = 0; i < active.size(); ++i) {
       Sequence& s = active[i];
-      const std::span<const float> row(logits.data() + static_cast<std::int64_t>(i) * vocab, static_cast<std::size_t>(vocab));
-      s.next = sample_token(row, options.sampling, static_cast<std::uint64_t>(s.index), static_cast<std::uint64_t>(s.length));
+      const std::span<const float> row(logits.data() + static_cast<std::int64_t>(i) * vocab,
+                                       static_cast<std::size_t>(vocab));
+      s.next =
+          sample_token(row, options.sampling, static_cast<std::uint64_t>(s.index), static_cast<std::uint64_t>(s.length));
       if (finished(s, options)) {
         outputs[static_cast<std::size_t>(s.index)] = std::move(s.output);
         continue;

@@ -13,10 +13,10 @@ namespace ida::eval {
 struct GenerateOptions {
   std::int64_t max_new_tokens = 64;
   SamplingOptions sampling = {};
-  std::vector<std::int32_t> stop_ids = {};       // a sequence ends when it produces one; the id is not returned
-  std::vector<std::string> stop_texts = {};      // ... or when its text contains one; cut before it
-  const text::Tokenizer* tokenizer = nullptr;    // needed with stop_texts
-  std::int64_t max_positions = 0;                // of prompt and new tokens together; 0: no limit
+  std::vector<std::int32_t> stop_ids = {};     // a sequence ends when it produces one; the id is not returned
+  std::vector<std::string> stop_texts = {};    // ... or when its text contains one; cut before it
+  const text::Tokenizer* tokenizer = nullptr;  // needed with stop_texts
+  std::int64_t max_positions = 0;              // of prompt and new tokens together; 0: no limit
 };
 
 struct GenerateShape {
@@ -32,7 +32,8 @@ void plan_generate(const ForwardModel& model, const GenerateShape& shape);
 
 // New ids of each prompt (each at least one id). Errors (kUsage): an empty prompt, ids outside the vocabulary, a prompt
 // longer than the RoPE table.
-std::vector<std::vector<std::int32_t>> generate(const ForwardModel& model, const std::vector<std::vector<std::int32_t>>& prompts,
+std::vector<std::vector<std::int32_t>> generate(const ForwardModel& model,
+                                                const std::vector<std::vector<std::int32_t>>& prompts,
                                                 const GenerateOptions& options);
 
 }  // namespace ida::eval

@@ -54,12 +54,16 @@ TextSamples generate_text(const std::string& model_dir, runtime::Device& device,
   const GenerateShape shape = generate_shape(prompts, request.max_new_tokens, result.max_positions);
   LoadedModel model(model_dir, device, backend, {.dtype = request.dtype, .max_positions = shape.capacity},
                     [&](const ForwardModel& dry) { plan_generate(dry, shape); });
-  const GenerateOptions options{.max_new_tokens = request.max_new_tokens, .sampling = request.sampling,
-                                .stop_ids = stop_ids(config, tokenizer), .stop_texts = request.stop_texts,
-                                .tokenizer = &tokenizer, .max_positions = result.max_positions};
+  const GenerateOptions options{.max_new_tokens = request.max_new_tokens,
+                                .sampling = request.sampling,
+                                .stop_ids = stop_ids(config, tokenizer),
+                                .stop_texts = request.stop_texts,
+                                .tokenizer = &tokenizer,
+                                .max_positions = result.max_positions};
   std::vector<std::vector<std::int32_t>> outputs = generate(model.forward(), prompts, options);
   for (std::size_t i = 0; i < prompts.size(); ++i) {
-    TextSample sample{.prompt = request.prompts[i], .prompt_ids = std::move(prompts[i]), .ids = std::move(outputs[i]), .text = {}};
+    TextSample sample{
+        .prompt = request.prompts[i], .prompt_ids = std::move(prompts[i]), .ids = std::move(outputs[i]), .text = {}};
     sample.text = continuation(tokenizer, sample.prompt_ids, sample.ids);
     result.samples.push_back(std::move(sample));
   }

@@ -56,9 +56,11 @@ PerplexityResult perplexity(const ForwardModel& model, const text::Tokenizer& to
   const std::vector<std::int32_t> ids = tokenizer.encode(text);
   PerplexityResult result{.name = std::string(name), .text_tokens = static_cast<std::int64_t>(ids.size())};
   result.windows = result.text_tokens / shape.window;
-  if (shape.input_tokens() < 2) fail_usage("[eval ppl] a window of {} tokens has nothing to predict: use --window 2 or more", shape.window);
+  if (shape.input_tokens() < 2)
+    fail_usage("[eval ppl] a window of {} tokens has nothing to predict: use --window 2 or more", shape.window);
   if (result.windows == 0)
-    fail_usage("[eval ppl] {} has {} tokens, fewer than one window of {}: give a smaller --window", name, ids.size(), shape.window);
+    fail_usage("[eval ppl] {} has {} tokens, fewer than one window of {}: give a smaller --window", name, ids.size(),
+               shape.window);
   const auto bos = shape.bos ? tokenizer.bos_id() : std::nullopt;
   for (std::int64_t first = 0; first < result.windows; first += shape.windows_per_call) {
     HostTokens host;
@@ -68,8 +70,8 @@ PerplexityResult perplexity(const ForwardModel& model, const text::Tokenizer& to
       const bool has_before = w > 0;
       const std::int32_t before = has_before ? ids[static_cast<std::size_t>(w * shape.window - 1)] : window.front();
       if (shape.bos) {
-        result.scored_bytes += has_before ? text_bytes(tokenizer, before, window)
-                                          : static_cast<std::int64_t>(tokenizer.decode(window).size());
+        result.scored_bytes +=
+            has_before ? text_bytes(tokenizer, before, window) : static_cast<std::int64_t>(tokenizer.decode(window).size());
       } else {
         result.scored_bytes += text_bytes(tokenizer, window.front(), window.subspan(1));
       }

@@ -25,7 +25,7 @@ struct PerplexityResult {
 
 // Windows of one call; the inputs of all have the same length.
 struct WindowShape {
-  std::int64_t window = 0;            // tokens of text in a window
+  std::int64_t window = 0;  // tokens of text in a window
   bool bos = false;
   std::int64_t windows_per_call = 1;
   std::int64_t input_tokens() const { return window + (bos ? 1 : 0); }

@@ -6,9 +6,9 @@
 namespace ida::eval {
 
 struct SamplingOptions {
-  double temperature = 0.0;   // 0: greedy, ties to the lowest id
-  std::int64_t top_k = 0;     // 0: no limit
-  double top_p = 1.0;         // smallest set of tokens whose probability reaches it
+  double temperature = 0.0;  // 0: greedy, ties to the lowest id
+  std::int64_t top_k = 0;    // 0: no limit
+  double top_p = 1.0;        // smallest set of tokens whose probability reaches it
   std::uint64_t seed = 42;
 };
 

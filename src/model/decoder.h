@@ -20,8 +20,8 @@ enum class Recompute : std::uint8_t { kNone, kMlp, kBlock };
 
 // Device buffers that hold the model. Flat buffers are laid out by the ParamTable.
 struct ModelBuffers {
-  TensorView weights;    // [1, total_elems], compute dtype
-  TensorView rope_cos;   // [positions, Dh / 2] f32
+  TensorView weights;   // [1, total_elems], compute dtype
+  TensorView rope_cos;  // [positions, Dh / 2] f32
   TensorView rope_sin;
   TensorView grads;      // [1, total_elems] f32; empty when not training
   TensorView head_grad;  // [V, D] f32: the head's share of a tied matrix; empty when not tied or not training

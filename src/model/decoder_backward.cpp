@@ -9,8 +9,8 @@ namespace {
 constexpr auto kActivations = runtime::MemoryClass::kActivations;
 
 // Activations of all blocks: own tensors where they are kept, shared ones where backward recomputes them.
-std::vector<LayerActivations> allocate_layers(runtime::Arena& arena, const ModelConfig& config, DType dtype, std::int64_t rows,
-                                              Recompute recompute) {
+std::vector<LayerActivations> allocate_layers(runtime::Arena& arena, const ModelConfig& config, DType dtype,
+                                              std::int64_t rows, Recompute recompute) {
   LayerActivations shared;
   if (recompute == Recompute::kBlock) allocate_attention_part(arena, config, dtype, rows, shared);
   if (recompute != Recompute::kNone) allocate_mlp_part(arena, config, dtype, rows, shared);
@@ -55,10 +55,12 @@ void Decoder::train_micro_batch(ops::Context& context, const ModelBuffers& buffe
     mlp_backward(pass, layer, layers[i], dx);
     attention_backward(pass, layer, layers[i], dx);
   }
-  ops::embedding_backward(
-      context, {.rows = rows, .cols = config_.hidden_size, .vocab_size = config_.vocab_size, .dtype = compute_},
-      {.ids = batch.tokens, .grad_y = dx, .grad_table = param(buffers.grads, embed_, config_.vocab_size, config_.hidden_size),
-       .scale = scale.weight});
+  ops::embedding_backward(context,
+                          {.rows = rows, .cols = config_.hidden_size, .vocab_size = config_.vocab_size, .dtype = compute_},
+                          {.ids = batch.tokens,
+                           .grad_y = dx,
+                           .grad_table = param(buffers.grads, embed_, config_.vocab_size, config_.hidden_size),
+                           .scale = scale.weight});
 }
 
 // Logits exist for one chunk of rows at a time. With a gradient, the chunk's logits become dlogits in place, the head's
@@ -71,18 +73,21 @@ void Decoder::head_loss(const Pass& pass, const TensorView& hidden, const Tensor
   const TensorView weight = param(pass.buffers.weights, head_.weight, head_.out_features, head_.in_features);
   TensorView grad_weight;
   if (with_gradient)
-    grad_weight = config_.tie_word_embeddings ? pass.buffers.head_grad
-                                              : param(pass.buffers.grads, head_.weight, head_.out_features, head_.in_features);
+    grad_weight = config_.tie_word_embeddings
+                      ? pass.buffers.head_grad
+                      : param(pass.buffers.grads, head_.weight, head_.out_features, head_.in_features);
   const ops::SiteId site = head_site(config_);
   for (std::int64_t begin = 0; begin < hidden.rows; begin += chunk_rows) {
     const std::int64_t rows = std::min(chunk_rows, hidden.rows - begin);
     const TensorView x = hidden.row_slice(begin, rows);
     const TensorView chunk = logits_buffer.row_slice(0, rows);
     linear(pass, site, head_, x, chunk);
-    ops::cross_entropy(
-        pass.context, {.rows = rows, .vocab_size = config_.vocab_size, .with_gradient = with_gradient, .dtype = compute_},
-        {.logits = chunk, .labels = pass.batch.labels.col_slice(begin, rows), .nll = nll.col_slice(begin, rows),
-         .grad_scale = pass.scale.activation});
+    ops::cross_entropy(pass.context,
+                       {.rows = rows, .vocab_size = config_.vocab_size, .with_gradient = with_gradient, .dtype = compute_},
+                       {.logits = chunk,
+                        .labels = pass.batch.labels.col_slice(begin, rows),
+                        .nll = nll.col_slice(begin, rows),
+                        .grad_scale = pass.scale.activation});
     if (!with_gradient) continue;
     ops::gemm(pass.context, site, ops::Pass::kWgrad,
               {.a = chunk, .b = x, .c = grad_weight, .bias = {}, .alpha = pass.scale.weight});
@@ -93,11 +98,15 @@ void Decoder::head_loss(const Pass& pass, const TensorView& hidden, const Tensor
 void Decoder::linear_backward(const Pass& pass, ops::SiteId site, const LinearParams& p, const TensorView& x,
                               const TensorView& dy, const TensorView& dx) const {
   ops::gemm(pass.context, site, ops::Pass::kWgrad,
-            {.a = dy, .b = x, .c = param(pass.buffers.grads, p.weight, p.out_features, p.in_features), .bias = {},
+            {.a = dy,
+             .b = x,
+             .c = param(pass.buffers.grads, p.weight, p.out_features, p.in_features),
+             .bias = {},
              .alpha = pass.scale.weight});
   if (p.bias >= 0)
-    ops::bias_grad(pass.context, {.rows = dy.rows, .cols = p.out_features, .dtype = compute_},
-                   {.grad_y = dy, .grad_bias = param(pass.buffers.grads, p.bias, 1, p.out_features), .scale = pass.scale.weight});
+    ops::bias_grad(
+        pass.context, {.rows = dy.rows, .cols = p.out_features, .dtype = compute_},
+        {.grad_y = dy, .grad_bias = param(pass.buffers.grads, p.bias, 1, p.out_features), .scale = pass.scale.weight});
   ops::gemm(pass.context, site, ops::Pass::kDgrad,
             {.a = dy, .b = param(pass.buffers.weights, p.weight, p.out_features, p.in_features), .c = dx, .bias = {}});
 }
@@ -105,12 +114,16 @@ void Decoder::linear_backward(const Pass& pass, ops::SiteId site, const LinearPa
 void Decoder::norm_backward(const Pass& pass, std::int64_t param_index, const TensorView& dy, const TensorView& x,
                             const TensorView& rstd, const TensorView& dx, bool add_to_dx) const {
   const std::int64_t cols = config_.hidden_size;
-  ops::rms_norm_backward(
-      pass.context,
-      {.rows = x.rows, .cols = cols, .eps = static_cast<float>(config_.rms_norm_eps), .dtype = compute_},
-      {.grad_y = dy, .x = x, .w = param(pass.buffers.weights, param_index, 1, cols), .rstd = rstd, .grad_x = dx,
-       .grad_w = param(pass.buffers.grads, param_index, 1, cols), .grad_w_scale = pass.scale.weight,
-       .add_to_grad_x = add_to_dx});
+  ops::rms_norm_backward(pass.context,
+                         {.rows = x.rows, .cols = cols, .eps = static_cast<float>(config_.rms_norm_eps), .dtype = compute_},
+                         {.grad_y = dy,
+                          .x = x,
+                          .w = param(pass.buffers.weights, param_index, 1, cols),
+                          .rstd = rstd,
+                          .grad_x = dx,
+                          .grad_w = param(pass.buffers.grads, param_index, 1, cols),
+                          .grad_w_scale = pass.scale.weight,
+                          .add_to_grad_x = add_to_dx});
 }
 
 void Decoder::mlp_backward(const Pass& pass, std::int64_t layer, const LayerActivations& a, const TensorView& dx) const {
@@ -126,7 +139,8 @@ void Decoder::mlp_backward(const Pass& pass, std::int64_t layer, const LayerActi
   norm_backward(pass, p.mlp_norm, d_norm, a.x_mid, a.mlp_rstd, dx, true);
 }
 
-void Decoder::attention_backward(const Pass& pass, std::int64_t layer, const LayerActivations& a, const TensorView& dx) const {
+void Decoder::attention_backward(const Pass& pass, std::int64_t layer, const LayerActivations& a,
+                                 const TensorView& dx) const {
   const LayerParams& p = layers_[static_cast<std::size_t>(layer)];
   ops::Context& context = pass.context;
   runtime::Arena& arena = context.arena;
@@ -140,8 +154,16 @@ void Decoder::attention_backward(const Pass& pass, std::int64_t layer, const Lay
   const QkvViews v = qkv_views(config_, config_.qk_norm ? a.qk : a.qkv, a.qkv);
   const QkvViews d = qkv_views(config_, d_qkv, d_qkv);
   ops::attention_backward(context, attention_desc(config_, layer, compute_, rows, rows, pass.batch.segments.rows),
-                          {.grad_o = d_attn, .q = v.q, .k = v.k, .v = v.v, .o = a.attn_out, .lse = a.lse,
-                           .segments = pass.batch.segments, .grad_q = d.q, .grad_k = d.k, .grad_v = d.v});
+                          {.grad_o = d_attn,
+                           .q = v.q,
+                           .k = v.k,
+                           .v = v.v,
+                           .o = a.attn_out,
+                           .lse = a.lse,
+                           .segments = pass.batch.segments,
+                           .grad_q = d.q,
+                           .grad_k = d.k,
+                           .grad_v = d.v});
   ops::rope(context, rope_desc(config_, compute_, rows, ops::RopeDirection::kInverse),
             {.x = d.qk, .positions = pass.batch.positions, .cos = pass.buffers.rope_cos, .sin = pass.buffers.rope_sin});
   if (config_.qk_norm) {
@@ -149,10 +171,17 @@ void Decoder::attention_backward(const Pass& pass, std::int64_t layer, const Lay
     const auto backward = [&](std::int64_t param_index, std::int64_t num_heads, const TensorView& grad, const TensorView& x,
                               const TensorView& rstd) {
       ops::rms_norm_backward(context,
-                             {.rows = rows, .cols = config_.head_dim, .num_groups = num_heads,
-                              .eps = static_cast<float>(config_.rms_norm_eps), .dtype = compute_},
-                             {.grad_y = grad, .x = x, .w = param(pass.buffers.weights, param_index, 1, config_.head_dim),
-                              .rstd = rstd, .grad_x = grad, .grad_w = param(pass.buffers.grads, param_index, 1, config_.head_dim),
+                             {.rows = rows,
+                              .cols = config_.head_dim,
+                              .num_groups = num_heads,
+                              .eps = static_cast<float>(config_.rms_norm_eps),
+                              .dtype = compute_},
+                             {.grad_y = grad,
+                              .x = x,
+                              .w = param(pass.buffers.weights, param_index, 1, config_.head_dim),
+                              .rstd = rstd,
+                              .grad_x = grad,
+                              .grad_w = param(pass.buffers.grads, param_index, 1, config_.head_dim),
                               .grad_w_scale = pass.scale.weight});
     };
     backward(p.q_norm, config_.num_attention_heads, d.q, raw.q, a.q_rstd);
@@ -164,9 +193,10 @@ void Decoder::attention_backward(const Pass& pass, std::int64_t layer, const Lay
 
 void Decoder::finish_gradients(ops::Context& context, const ModelBuffers& buffers) const {
   if (!config_.tie_word_embeddings) return;
-  ops::convert(context,
-               {.rows = config_.vocab_size, .cols = config_.hidden_size, .from = DType::kF32, .to = DType::kF32, .accumulate = true},
-               {.x = buffers.head_grad, .y = param(buffers.grads, embed_, config_.vocab_size, config_.hidden_size)});
+  ops::convert(
+      context,
+      {.rows = config_.vocab_size, .cols = config_.hidden_size, .from = DType::kF32, .to = DType::kF32, .accumulate = true},
+      {.x = buffers.head_grad, .y = param(buffers.grads, embed_, config_.vocab_size, config_.hidden_size)});
 }
 
 }  // namespace ida::model

@@ -8,7 +8,8 @@ namespace {
 constexpr auto kActivations = runtime::MemoryClass::kActivations;
 }
 
-void allocate_attention_part(runtime::Arena& arena, const ModelConfig& c, DType dtype, std::int64_t rows, LayerActivations& a) {
+void allocate_attention_part(runtime::Arena& arena, const ModelConfig& c, DType dtype, std::int64_t rows,
+                             LayerActivations& a) {
   a.attn_rstd = arena.allocate(DType::kF32, rows, 1, kActivations, "attn_rstd");
   a.attn_norm = arena.allocate(dtype, rows, c.hidden_size, kActivations, "attn_norm");
   a.qkv = arena.allocate(dtype, rows, c.qkv_cols(), kActivations, "qkv");
@@ -30,20 +31,32 @@ void allocate_mlp_part(runtime::Arena& arena, const ModelConfig& c, DType dtype,
 }
 
 QkvViews qkv_views(const ModelConfig& c, const TensorView& rotated, const TensorView& qkv) {
-  return {.q = rotated.col_slice(0, c.q_cols()), .k = rotated.col_slice(c.q_cols(), c.kv_cols()),
-          .v = qkv.col_slice(c.q_cols() + c.kv_cols(), c.kv_cols()), .qk = rotated.col_slice(0, c.q_cols() + c.kv_cols())};
+  return {.q = rotated.col_slice(0, c.q_cols()),
+          .k = rotated.col_slice(c.q_cols(), c.kv_cols()),
+          .v = qkv.col_slice(c.q_cols() + c.kv_cols(), c.kv_cols()),
+          .qk = rotated.col_slice(0, c.q_cols() + c.kv_cols())};
 }
 
 ops::AttentionDesc attention_desc(const ModelConfig& c, std::int64_t layer, DType dtype, std::int64_t q_rows,
                                   std::int64_t kv_rows, std::int64_t max_segments) {
-  return {.q_rows = q_rows, .kv_rows = kv_rows, .num_heads = c.num_attention_heads, .num_kv_heads = c.num_key_value_heads,
-          .head_dim = c.head_dim, .window = c.layer_window[static_cast<std::size_t>(layer)], .max_segments = max_segments,
-          .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.head_dim))), .dtype = dtype};
+  return {.q_rows = q_rows,
+          .kv_rows = kv_rows,
+          .num_heads = c.num_attention_heads,
+          .num_kv_heads = c.num_key_value_heads,
+          .head_dim = c.head_dim,
+          .window = c.layer_window[static_cast<std::size_t>(layer)],
+          .max_segments = max_segments,
+          .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.head_dim))),
+          .dtype = dtype};
 }
 
 ops::RopeDesc rope_desc(const ModelConfig& c, DType dtype, std::int64_t rows, ops::RopeDirection direction) {
-  return {.rows = rows, .num_heads = c.num_attention_heads + c.num_key_value_heads, .head_dim = c.head_dim,
-          .rotary_dim = c.head_dim, .direction = direction, .dtype = dtype};
+  return {.rows = rows,
+          .num_heads = c.num_attention_heads + c.num_key_value_heads,
+          .head_dim = c.head_dim,
+          .rotary_dim = c.head_dim,
+          .direction = direction,
+          .dtype = dtype};
 }
 
 }  // namespace ida::model

@@ -17,7 +17,8 @@ struct Decoder::Pass {
 // The parts of LayerActivations a forward pass fills; `x_in` is the caller's.
 void allocate_attention_part(runtime::Arena& arena, const ModelConfig& config, DType dtype, std::int64_t rows,
                              LayerActivations& a);
-void allocate_mlp_part(runtime::Arena& arena, const ModelConfig& config, DType dtype, std::int64_t rows, LayerActivations& a);
+void allocate_mlp_part(runtime::Arena& arena, const ModelConfig& config, DType dtype, std::int64_t rows,
+                       LayerActivations& a);
 
 // Queries and keys as attention reads them (rotated), and values.
 struct QkvViews {

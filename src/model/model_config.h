@@ -36,14 +36,14 @@ struct ModelConfig {
   double rms_norm_eps = 1e-6;
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;
-  bool qkv_bias = false;   // llama attention_bias, qwen2 always, qwen3 attention_bias
-  bool o_bias = false;     // llama and qwen3 attention_bias
-  bool mlp_bias = false;   // llama mlp_bias
-  bool qk_norm = false;    // qwen3: RMSNorm of each q and k head before RoPE
+  bool qkv_bias = false;                   // llama attention_bias, qwen2 always, qwen3 attention_bias
+  bool o_bias = false;                     // llama and qwen3 attention_bias
+  bool mlp_bias = false;                   // llama mlp_bias
+  bool qk_norm = false;                    // qwen3: RMSNorm of each q and k head before RoPE
   std::vector<std::int64_t> layer_window;  // [num_hidden_layers]; 0 = full attention
   RopeConfig rope;
-  DType dtype = DType::kF32;               // of the checkpoint
-  std::int64_t bos_token_id = -1;          // -1: none
+  DType dtype = DType::kF32;       // of the checkpoint
+  std::int64_t bos_token_id = -1;  // -1: none
   std::vector<std::int64_t> eos_token_ids;
   std::int64_t pad_token_id = -1;
   bool operator==(const ModelConfig&) const = default;

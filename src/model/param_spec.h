@@ -15,7 +15,7 @@ struct ParamSpec {
   std::string name;       // "model.layers.0.self_attn.q_proj.weight"
   std::int64_t rows = 1;  // 1 for vectors
   std::int64_t cols = 0;
-  bool is_vector = false; // HF shape [cols] instead of [rows, cols]
+  bool is_vector = false;  // HF shape [cols] instead of [rows, cols]
   InitKind init = InitKind::kNormal;
   double init_std = 0.02;
   std::int64_t offset_elems = 0;  // in the flat parameter buffer; groups start on 64-element boundaries
@@ -25,8 +25,8 @@ struct ParamSpec {
 
 struct ParamTable {
   std::vector<ParamSpec> params;
-  std::int64_t total_elems = 0;        // of the flat buffer, padding included
-  std::int64_t num_parameters = 0;     // padding excluded, a tied matrix once
+  std::int64_t total_elems = 0;     // of the flat buffer, padding included
+  std::int64_t num_parameters = 0;  // padding excluded, a tied matrix once
   // Index of a name, or -1.
   std::int64_t find(const std::string& name) const;
 };

@@ -47,7 +47,8 @@ struct Projection {
 void add_linear(TableBuilder& builder, const std::string& prefix, std::initializer_list<Projection> projections,
                 std::int64_t in_features, bool has_bias) {
   builder.begin_group();
-  for (const Projection& p : projections) builder.matrix(fmt::format("{}{}.weight", prefix, p.name), p.out_features, in_features);
+  for (const Projection& p : projections)
+    builder.matrix(fmt::format("{}{}.weight", prefix, p.name), p.out_features, in_features);
   if (!has_bias) return;
   builder.begin_group();
   for (const Projection& p : projections)
@@ -70,8 +71,8 @@ void add_layer(TableBuilder& builder, const ModelConfig& c, std::int64_t layer) 
   }
   add_linear(builder, prefix + "self_attn.", {{"o_proj", c.hidden_size}}, c.q_cols(), c.o_bias);
   add_norm(builder, prefix + "post_attention_layernorm.weight", c.hidden_size);
-  add_linear(builder, prefix + "mlp.", {{"gate_proj", c.intermediate_size}, {"up_proj", c.intermediate_size}}, c.hidden_size,
-             c.mlp_bias);
+  add_linear(builder, prefix + "mlp.", {{"gate_proj", c.intermediate_size}, {"up_proj", c.intermediate_size}},
+             c.hidden_size, c.mlp_bias);
   add_linear(builder, prefix + "mlp.", {{"down_proj", c.hidden_size}}, c.intermediate_size, c.mlp_bias);
 }
 

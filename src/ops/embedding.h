@@ -9,10 +9,10 @@
 namespace ida::ops {
 
 struct EmbeddingDesc {
-  std::int64_t rows = 0;        // tokens
-  std::int64_t cols = 0;        // hidden size
+  std::int64_t rows = 0;  // tokens
+  std::int64_t cols = 0;  // hidden size
   std::int64_t vocab_size = 0;
-  DType dtype = DType::kF32;    // of table, y and grad_y
+  DType dtype = DType::kF32;  // of table, y and grad_y
   std::string to_string() const;
 };
 

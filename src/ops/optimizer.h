@@ -22,7 +22,7 @@ struct OptimizerScalars {
   float bias_correction1 = 1.0f;  // 1 - beta1^t
   float bias_correction2 = 1.0f;  // 1 - beta2^t
   float grad_scale = 1.0f;
-  float weight_decay = 0.0f;      // multiplied by lr inside; ignored where the desc says no decay
+  float weight_decay = 0.0f;  // multiplied by lr inside; ignored where the desc says no decay
 };
 
 struct OptimizerDesc {

@@ -14,7 +14,7 @@ struct RmsNormDesc {
   std::int64_t cols = 0;        // elements normalised together
   std::int64_t num_groups = 1;  // x is [rows, num_groups * cols]
   float eps = 1e-6f;
-  DType dtype = DType::kF32;    // of x, y, w and their gradients in memory (grad_w is f32)
+  DType dtype = DType::kF32;  // of x, y, w and their gradients in memory (grad_w is f32)
   std::string to_string() const;
 };
 

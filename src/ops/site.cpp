@@ -62,14 +62,30 @@ std::string_view refusal_kind_name(RefusalKind kind) {
 GemmDesc site_desc(const GemmSite& site, Pass pass, std::int64_t rows, const SiteDTypes& dtypes) {
   switch (pass) {
     case Pass::kFprop:
-      return {.m = rows, .n = site.out_features, .k = site.in_features, .b_transposed = true, .has_bias = site.has_bias,
-              .a_dtype = dtypes.activation, .b_dtype = dtypes.weight, .c_dtype = dtypes.activation};
+      return {.m = rows,
+              .n = site.out_features,
+              .k = site.in_features,
+              .b_transposed = true,
+              .has_bias = site.has_bias,
+              .a_dtype = dtypes.activation,
+              .b_dtype = dtypes.weight,
+              .c_dtype = dtypes.activation};
     case Pass::kDgrad:
-      return {.m = rows, .n = site.in_features, .k = site.out_features,
-              .a_dtype = dtypes.activation, .b_dtype = dtypes.weight, .c_dtype = dtypes.activation};
+      return {.m = rows,
+              .n = site.in_features,
+              .k = site.out_features,
+              .a_dtype = dtypes.activation,
+              .b_dtype = dtypes.weight,
+              .c_dtype = dtypes.activation};
     case Pass::kWgrad:
-      return {.m = site.out_features, .n = site.in_features, .k = rows, .a_transposed = true, .accumulate = true,
-              .a_dtype = dtypes.activation, .b_dtype = dtypes.activation, .c_dtype = dtypes.weight_grad};
+      return {.m = site.out_features,
+              .n = site.in_features,
+              .k = rows,
+              .a_transposed = true,
+              .accumulate = true,
+              .a_dtype = dtypes.activation,
+              .b_dtype = dtypes.activation,
+              .c_dtype = dtypes.weight_grad};
   }
   return {};
 }

@@ -27,8 +27,8 @@ using SiteId = std::int32_t;
 struct GemmSite {
   std::string name;  // "layers.3.self_attn.qkv_proj", "lm_head"
   Module module = Module::kQkv;
-  std::int32_t layer = -1;          // -1 outside the layers
-  std::int64_t rows = 0;            // rows of x per call at the planned micro-batch
+  std::int32_t layer = -1;  // -1 outside the layers
+  std::int64_t rows = 0;    // rows of x per call at the planned micro-batch
   std::int64_t in_features = 0;
   std::int64_t out_features = 0;
   bool has_bias = false;
@@ -37,12 +37,12 @@ struct GemmSite {
 // What a (site, pass) resolved to.
 struct SitePlanRow {
   GemmDesc desc;
-  std::string_view engine;                // implementation name
-  std::vector<RefusalRecord> refused;     // implementations passed over and why
+  std::string_view engine;             // implementation name
+  std::vector<RefusalRecord> refused;  // implementations passed over and why
 };
 
 struct SitePlan {
-  std::string recipe;                     // "fp32", "bf16"
+  std::string recipe;  // "fp32", "bf16"
   std::vector<GemmSite> sites;
   std::vector<std::array<SitePlanRow, kNumPasses>> rows;  // [site][pass]
 };

@@ -26,9 +26,9 @@ double Optimizer::gradient_norm(ops::Context& context, runtime::Device& device, 
                                 const OptimizerState& state) const {
   for (std::size_t i = 0; i < params_.size(); ++i) {
     const ParamSlice& p = params_[i];
-    ops::sum_squares(context, {.size = p.numel},
-                     {.x = grads.col_slice(p.offset_elems, p.numel),
-                      .result = state.sums.col_slice(static_cast<std::int64_t>(i), 1)});
+    ops::sum_squares(
+        context, {.size = p.numel},
+        {.x = grads.col_slice(p.offset_elems, p.numel), .result = state.sums.col_slice(static_cast<std::int64_t>(i), 1)});
   }
   if (context.dry()) return 0.0;
   std::vector<double> sums(params_.size());
@@ -41,25 +41,33 @@ double Optimizer::gradient_norm(ops::Context& context, runtime::Device& device, 
 void Optimizer::step(ops::Context& context, runtime::Device& device, const OptimizerState& state, const TensorView& weights,
                      const TensorView& grads, std::int64_t step, double lr, double norm) const {
   const auto t = static_cast<double>(step);
-  ops::OptimizerScalars scalars{
-      .lr = static_cast<float>(lr),
-      .beta1 = static_cast<float>(config_.beta1),
-      .beta2 = static_cast<float>(config_.beta2),
-      .eps = static_cast<float>(config_.eps),
-      .bias_correction1 = static_cast<float>(1.0 - std::pow(config_.beta1, t)),
-      .bias_correction2 = static_cast<float>(1.0 - std::pow(config_.beta2, t)),
-      .grad_scale = config_.clip_norm > 0.0 && norm > config_.clip_norm ? static_cast<float>(config_.clip_norm / norm) : 1.0f,
-      .weight_decay = static_cast<float>(config_.weight_decay)};
+  ops::OptimizerScalars scalars{.lr = static_cast<float>(lr),
+                                .beta1 = static_cast<float>(config_.beta1),
+                                .beta2 = static_cast<float>(config_.beta2),
+                                .eps = static_cast<float>(config_.eps),
+                                .bias_correction1 = static_cast<float>(1.0 - std::pow(config_.beta1, t)),
+                                .bias_correction2 = static_cast<float>(1.0 - std::pow(config_.beta2, t)),
+                                .grad_scale = config_.clip_norm > 0.0 && norm > config_.clip_norm
+                                                  ? static_cast<float>(config_.clip_norm / norm)
+                                                  : 1.0f,
+                                .weight_decay = static_cast<float>(config_.weight_decay)};
   if (!context.dry()) device.copy_to_device(state.scalars.data, &scalars, sizeof(scalars));
   for (const ParamSlice& p : params_) {
     const auto slice = [&](const TensorView& flat) {
       return flat.empty() ? TensorView{} : flat.col_slice(p.offset_elems, p.numel);
     };
     ops::optimizer_step(context,
-                        {.kind = config_.kind, .size = p.numel, .decay = config_.decay == DecaySet::kAll || p.is_matrix,
-                         .weight_dtype = weights.dtype, .state_dtype = config_.state_dtype},
-                        {.scalars = state.scalars, .grad = slice(grads), .master = slice(state.master), .m = slice(state.m),
-                         .v = slice(state.v), .weight = slice(weights)});
+                        {.kind = config_.kind,
+                         .size = p.numel,
+                         .decay = config_.decay == DecaySet::kAll || p.is_matrix,
+                         .weight_dtype = weights.dtype,
+                         .state_dtype = config_.state_dtype},
+                        {.scalars = state.scalars,
+                         .grad = slice(grads),
+                         .master = slice(state.master),
+                         .m = slice(state.m),
+                         .v = slice(state.v),
+                         .weight = slice(weights)});
   }
 }
 

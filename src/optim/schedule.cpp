@@ -17,7 +17,8 @@ double learning_rate(const Schedule& s, std::int64_t step) {
   if (step <= begin) return s.peak_lr;
   const double span = static_cast<double>(std::max<std::int64_t>(s.total_steps - begin, 1));
   const double progress = std::min(1.0, static_cast<double>(step - begin) / span);
-  const double remaining = s.kind == ScheduleKind::kCosine ? 0.5 * (1.0 + std::cos(std::numbers::pi * progress)) : 1.0 - progress;
+  const double remaining =
+      s.kind == ScheduleKind::kCosine ? 0.5 * (1.0 + std::cos(std::numbers::pi * progress)) : 1.0 - progress;
   return s.peak_lr * (s.min_lr_frac + (1.0 - s.min_lr_frac) * remaining);
 }
 

@@ -9,9 +9,9 @@ enum class ScheduleKind : std::uint8_t { kWsd, kCosine, kLinear, kConstant };
 struct Schedule {
   ScheduleKind kind = ScheduleKind::kWsd;
   double peak_lr = 3e-4;
-  double min_lr_frac = 0.1;         // of peak_lr, reached at the last update (not for constant)
+  double min_lr_frac = 0.1;  // of peak_lr, reached at the last update (not for constant)
   std::int64_t warmup_steps = 0;
-  double wsd_decay_frac = 0.2;      // share of all updates over which wsd falls, linearly
+  double wsd_decay_frac = 0.2;  // share of all updates over which wsd falls, linearly
   std::int64_t total_steps = 1;
 };
 

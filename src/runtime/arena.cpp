@@ -9,7 +9,9 @@ namespace ida::runtime {
 namespace {
 
 constexpr std::int64_t kAlignmentBytes = 64;
-constexpr std::int64_t align_up(std::int64_t value) { return (value + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes; }
+constexpr std::int64_t align_up(std::int64_t value) {
+  return (value + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+}
 
 }  // namespace
 
@@ -52,7 +54,8 @@ void* Arena::allocate_bytes(std::int64_t size_bytes, MemoryClass memory_class, s
   return memory;
 }
 
-TensorView Arena::allocate(DType dtype, std::int64_t rows, std::int64_t cols, MemoryClass memory_class, std::string_view name) {
+TensorView Arena::allocate(DType dtype, std::int64_t rows, std::int64_t cols, MemoryClass memory_class,
+                           std::string_view name) {
   return matrix_view(allocate_bytes(rows * cols * dtype_size_bytes(dtype), memory_class, name), dtype, rows, cols);
 }
 

@@ -9,10 +9,10 @@ enum class BackendKind : std::uint8_t { kCpu, kCuda };
 
 // Instruction sets of a CPU that kernels choose by.
 struct CpuIsa {
-  bool avx2 = false;         // AVX2 and FMA
-  bool avx512 = false;       // F, BW, DQ, VL
+  bool avx2 = false;    // AVX2 and FMA
+  bool avx512 = false;  // F, BW, DQ, VL
   bool avx512_bf16 = false;
-  bool amx_bf16 = false;     // usable: the kernel granted the tile state
+  bool amx_bf16 = false;  // usable: the kernel granted the tile state
 };
 
 struct DeviceInfo {
@@ -21,8 +21,8 @@ struct DeviceInfo {
   std::int64_t memory_bytes = 0;  // physical memory of the device
   int num_cores = 1;              // CPU cores the process may use, or SMs
   CpuIsa cpu;
-  int sm = 0;                     // CUDA: 90 for sm_90; 0 on a CPU
-  std::string onednn_version;     // "2.6.3", or empty where the library was not found
+  int sm = 0;                  // CUDA: 90 for sm_90; 0 on a CPU
+  std::string onednn_version;  // "2.6.3", or empty where the library was not found
 };
 
 }  // namespace ida::runtime

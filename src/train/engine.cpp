@@ -37,12 +37,14 @@ Layout allocate_layout(runtime::Arena& arena, const EngineSpec& spec, const mode
   const std::int64_t positions = std::max(spec.max_positions, spec.seq_len);
   const std::int64_t tokens = spec.micro_batch_tokens();
   layout.buffers.weights = arena.allocate(spec.recipe.compute, 1, table.total_elems, MemoryClass::kWeights, "weights");
-  layout.buffers.rope_cos = arena.allocate(DType::kF32, positions, spec.model.head_dim / 2, MemoryClass::kWeights, "rope_cos");
-  layout.buffers.rope_sin = arena.allocate(DType::kF32, positions, spec.model.head_dim / 2, MemoryClass::kWeights, "rope_sin");
+  layout.buffers.rope_cos =
+      arena.allocate(DType::kF32, positions, spec.model.head_dim / 2, MemoryClass::kWeights, "rope_cos");
+  layout.buffers.rope_sin =
+      arena.allocate(DType::kF32, positions, spec.model.head_dim / 2, MemoryClass::kWeights, "rope_sin");
   layout.buffers.grads = arena.allocate(DType::kF32, 1, table.total_elems, MemoryClass::kGradients, "gradients");
   if (spec.model.tie_word_embeddings)
-    layout.buffers.head_grad =
-        arena.allocate(DType::kF32, spec.model.vocab_size, spec.model.hidden_size, MemoryClass::kGradients, "head_gradient");
+    layout.buffers.head_grad = arena.allocate(DType::kF32, spec.model.vocab_size, spec.model.hidden_size,
+                                              MemoryClass::kGradients, "head_gradient");
   layout.state = optimizer.allocate(arena, layout.buffers.weights);
   layout.batch = {.tokens = arena.allocate(DType::kI32, 1, tokens, MemoryClass::kBatch, "tokens"),
                   .labels = arena.allocate(DType::kI32, 1, tokens, MemoryClass::kBatch, "labels"),
@@ -83,8 +85,7 @@ StepPlan plan_step(const EngineSpec& spec, const runtime::DeviceInfo& device, co
   context.site_plan = &plan.sites;
   const Layout layout = allocate_layout(arena, spec, table, optimizer);
   NoDevice none(device);
-  if (spec.sample_shape.num_sequences > 0)
-    eval::plan_generate({context, none, decoder, layout.buffers}, spec.sample_shape);
+  if (spec.sample_shape.num_sequences > 0) eval::plan_generate({context, none, decoder, layout.buffers}, spec.sample_shape);
   decoder.evaluate(context, layout.buffers, layout.batch, layout.nll);
   context.counters = {};
   context.op_calls.clear();
@@ -100,7 +101,8 @@ StepPlan plan_step(const EngineSpec& spec, const runtime::DeviceInfo& device, co
   return plan;
 }
 
-Engine::Engine(const EngineSpec& spec, runtime::Device& device, const ops::Backend& backend, std::int64_t memory_limit_bytes)
+Engine::Engine(const EngineSpec& spec, runtime::Device& device, const ops::Backend& backend,
+               std::int64_t memory_limit_bytes)
     : spec_(spec),
       device_(device),
       table_(model::build_param_table(spec_.model)),
@@ -109,9 +111,10 @@ Engine::Engine(const EngineSpec& spec, runtime::Device& device, const ops::Backe
       plan_(plan_step(spec_, device.info(), backend)) {
   const std::int64_t limit = memory_limit_bytes > 0 ? memory_limit_bytes : device.info().memory_bytes;
   if (limit > 0 && plan_.memory.total_bytes > limit)
-    fail_runtime("[memory] the plan needs {:.1f} MiB but the limit is {:.1f} MiB: lower train.micro_batch_sequences or "
-                 "data.seq_len, or set train.recompute = \"block\"",
-                 static_cast<double>(plan_.memory.total_bytes) / 1048576.0, static_cast<double>(limit) / 1048576.0);
+    fail_runtime(
+        "[memory] the plan needs {:.1f} MiB but the limit is {:.1f} MiB: lower train.micro_batch_sequences or "
+        "data.seq_len, or set train.recompute = \"block\"",
+        static_cast<double>(plan_.memory.total_bytes) / 1048576.0, static_cast<double>(limit) / 1048576.0);
   memory_ = device.allocate(plan_.memory.total_bytes);
   arena_ = std::make_unique<runtime::Arena>(memory_, plan_.memory.total_bytes);
   context_ = std::make_unique<ops::Context>(device.info(), backend, *arena_);
@@ -203,7 +206,8 @@ StepResult Engine::accumulate(const data::Batch& global, std::int64_t num_source
   }
   if (global.num_targets == 0) return result;
   decoder_.finish_gradients(*context_, buffers_);
-  result.loss = std::accumulate(result.source_nll.begin(), result.source_nll.end(), 0.0) / static_cast<double>(global.num_targets);
+  result.loss =
+      std::accumulate(result.source_nll.begin(), result.source_nll.end(), 0.0) / static_cast<double>(global.num_targets);
   result.grad_norm = optimizer_.gradient_norm(*context_, device_, buffers_.grads, state_);
   result.finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
   return result;

@@ -32,7 +32,7 @@ struct EngineSpec {
   model::Recompute recompute = model::Recompute::kNone;
   BackwardScale backward_scale = BackwardScale::kMicroBatchMean;
   eval::GenerateShape sample_shape = {};  // text generated from the weights in training; num_sequences 0: none
-  std::int64_t max_positions = 0;     // rows of the RoPE table; at least seq_len
+  std::int64_t max_positions = 0;         // rows of the RoPE table; at least seq_len
   std::int64_t micro_batch_tokens() const { return micro_batch_rows * seq_len; }
 };
 
@@ -54,9 +54,9 @@ struct StepResult {
   double loss = 0.0;       // nats per target over the global batch
   double grad_norm = 0.0;  // before clipping
   std::int64_t targets = 0;
-  bool finite = true;      // loss and norm
-  std::vector<double> source_nll;             // [sources] sums over targets
-  std::vector<std::int64_t> source_targets;   // [sources]
+  bool finite = true;                        // loss and norm
+  std::vector<double> source_nll;            // [sources] sums over targets
+  std::vector<std::int64_t> source_targets;  // [sources]
 };
 
 // Plans without allocating. `device` is data: the card need not be there.
@@ -113,7 +113,7 @@ class Engine {
   optim::OptimizerState state_;
   model::BatchViews batch_;
   TensorView nll_;
-  data::Batch micro_;                    // host staging, reused
+  data::Batch micro_;  // host staging, reused
   std::vector<ops::Segment> segments_;
   std::vector<float> host_nll_;
 };

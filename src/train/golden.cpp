@@ -38,7 +38,8 @@ std::vector<std::int32_t> ids(const SafetensorsFile& file, const std::string& na
 }
 
 // Runs of equal segment ids inside a row. An id that comes back after another would mean attention across a gap.
-void add_documents(const std::vector<std::int32_t>& segment_ids, std::int64_t row, data::Batch& batch, std::string_view path) {
+void add_documents(const std::vector<std::int32_t>& segment_ids, std::int64_t row, data::Batch& batch,
+                   std::string_view path) {
   std::vector<std::int32_t> seen;
   for (std::int64_t t = 0; t < batch.seq_len;) {
     const std::int64_t begin = row * batch.seq_len + t;
@@ -97,8 +98,14 @@ double relative_error(std::span<const float> got, std::span<const float> want) {
 class GoldenRun {
  public:
   GoldenRun(const std::string& dir, runtime::Device& device, const ops::Backend& backend, DType dtype, double rtol)
-      : dir_(dir), device_(device), backend_(backend), dtype_(dtype), rtol_(rtol), golden_(dir + "/golden.safetensors"),
-        source_(checkpoint::open_model(dir)), batch_(read_batch(golden_, source_.config())) {}
+      : dir_(dir),
+        device_(device),
+        backend_(backend),
+        dtype_(dtype),
+        rtol_(rtol),
+        golden_(dir + "/golden.safetensors"),
+        source_(checkpoint::open_model(dir)),
+        batch_(read_batch(golden_, source_.config())) {}
 
   GoldenReport run() {
     check_logits();
@@ -122,7 +129,8 @@ class GoldenRun {
       host.segments.push_back({.q_begin = begin, .q_len = length, .kv_begin = begin, .kv_len = length});
     }
     const eval::LoadOptions options{.dtype = dtype_, .with_tokenizer = false, .max_positions = num_positions()};
-    eval::LoadedModel model(dir_, device_, backend_, options, [&](const eval::ForwardModel& m) { eval::all_logits(m, host); });
+    eval::LoadedModel model(dir_, device_, backend_, options,
+                            [&](const eval::ForwardModel& m) { eval::all_logits(m, host); });
     compare("logits", eval::all_logits(model.forward(), host), values<float>(golden_, "logits", "F32"), rtol_);
     report_.counters.add(model.counters());
   }
@@ -131,9 +139,16 @@ class GoldenRun {
     const bool adamw = kind == ops::OptimizerKind::kAdamW;
     EngineSpec spec{.model = source_.config(),
                     .recipe = precision::recipe_by_name(dtype_ == DType::kF32 ? "fp32" : "bf16"),
-                    .optimizer = {.kind = kind, .beta1 = 0.9, .beta2 = adamw ? 0.95 : 0.99, .eps = 1e-8, .weight_decay = 0.1,
-                                  .clip_norm = 0.0, .decay = optim::DecaySet::kAll},
-                    .micro_batch_rows = batch_.rows, .seq_len = batch_.seq_len, .max_positions = num_positions()};
+                    .optimizer = {.kind = kind,
+                                  .beta1 = 0.9,
+                                  .beta2 = adamw ? 0.95 : 0.99,
+                                  .eps = 1e-8,
+                                  .weight_decay = 0.1,
+                                  .clip_norm = 0.0,
+                                  .decay = optim::DecaySet::kAll},
+                    .micro_batch_rows = batch_.rows,
+                    .seq_len = batch_.seq_len,
+                    .max_positions = num_positions()};
     Engine engine(spec, device_, backend_);
     std::vector<float> masters(static_cast<std::size_t>(engine.table().total_elems));
     checkpoint::read_hf_weights(source_, engine.table(), masters);

@@ -51,7 +51,8 @@ double attention_flop_per_token(const model::ModelConfig& model, std::int64_t se
 }
 
 // What a checkpoint holds in memory while it is written in the background (trainer's rule for keeping that copy).
-std::int64_t staging_bytes(const EngineSpec& spec, std::int64_t num_parameters, std::int64_t arena_bytes, std::int64_t limit) {
+std::int64_t staging_bytes(const EngineSpec& spec, std::int64_t num_parameters, std::int64_t arena_bytes,
+                           std::int64_t limit) {
   const bool own_master = spec.recipe.compute != DType::kF32;
   const std::int64_t moments = spec.optimizer.kind == ops::OptimizerKind::kAdamW ? 2 : 1;
   const std::int64_t bytes = num_parameters * (dtype_size_bytes(spec.recipe.compute) + (own_master ? 4 : 0) +
@@ -79,7 +80,8 @@ std::int64_t dataset_bytes(const config::RunConfig& config, const std::vector<st
 void add_memory(PlanReport& report, const config::RunConfig& config, const EngineSpec& spec, const StepPlan& plan) {
   for (int c = 0; c < runtime::kNumMemoryClasses; ++c) {
     const std::int64_t bytes = plan.memory.by_class[static_cast<std::size_t>(c)];
-    if (bytes > 0) report.memory.push_back({std::string(runtime::memory_class_name(static_cast<runtime::MemoryClass>(c))), bytes, ""});
+    if (bytes > 0)
+      report.memory.push_back({std::string(runtime::memory_class_name(static_cast<runtime::MemoryClass>(c))), bytes, ""});
   }
   report.arena_bytes = plan.memory.total_bytes;
   report.total_bytes = report.arena_bytes;
@@ -129,7 +131,8 @@ PlanReport plan_report(const config::RunConfig& config, const runtime::DeviceInf
   if (tokenizer) {
     match_vocabulary(config, *tokenizer, model);
   } else {
-    report.notes.push_back(fmt::format("the tokenizer is not trained yet: vocab_size = {} is what was asked for", model.vocab_size));
+    report.notes.push_back(
+        fmt::format("the tokenizer is not trained yet: vocab_size = {} is what was asked for", model.vocab_size));
   }
   EngineSpec spec = engine_spec(config, model);
   if (config.train.sample_every > 0) {

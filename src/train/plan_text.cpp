@@ -36,9 +36,11 @@ std::string sites_text(const PlanReport& r) {
 std::string render_plan(const PlanReport& r) {
   std::string text = line("run", r.run_dir) + line("device", r.device) + line("recipe", r.recipe);
   text += line("parameters", fmt::format("{} ({})", r.parameters, metrics::format_si(static_cast<double>(r.parameters))));
-  text += line("steps", fmt::format("{} of {} tokens, {} tokens in all", r.steps, r.global_batch_sequences * r.seq_len, r.tokens));
-  text += line("global batch", fmt::format("{} sequences of {} tokens in {} micro-batches of {}", r.global_batch_sequences, r.seq_len,
-                                           r.global_batch_sequences / r.micro_batch_sequences, r.micro_batch_sequences));
+  text += line("steps",
+               fmt::format("{} of {} tokens, {} tokens in all", r.steps, r.global_batch_sequences * r.seq_len, r.tokens));
+  text += line("global batch",
+               fmt::format("{} sequences of {} tokens in {} micro-batches of {}", r.global_batch_sequences, r.seq_len,
+                           r.global_batch_sequences / r.micro_batch_sequences, r.micro_batch_sequences));
   text += line("FLOP/token", fmt::format("{:.4g}: matrix products {:.4g}, attention at most {:.4g} (forward and backward)",
                                          r.gemm_flop_per_token + r.attention_flop_per_token, r.gemm_flop_per_token,
                                          r.attention_flop_per_token));
@@ -57,16 +59,32 @@ std::string to_json(const PlanReport& r) {
   Json sites = Json::array();
   for (const evidence::PlanFacts& s : r.sites) {
     Json refused = Json::array();
-    for (const evidence::RefusedEngine& e : s.refused) refused.push_back({{"engine", e.engine}, {"kind", e.kind}, {"reason", e.reason}});
-    sites.push_back({{"module", s.module}, {"pass", s.pass}, {"engine", s.engine}, {"desc", s.desc}, {"num_sites", s.num_sites},
+    for (const evidence::RefusedEngine& e : s.refused)
+      refused.push_back({{"engine", e.engine}, {"kind", e.kind}, {"reason", e.reason}});
+    sites.push_back({{"module", s.module},
+                     {"pass", s.pass},
+                     {"engine", s.engine},
+                     {"desc", s.desc},
+                     {"num_sites", s.num_sites},
                      {"refused", std::move(refused)}});
   }
-  Json json = {{"run_dir", r.run_dir}, {"recipe", r.recipe}, {"device", r.device}, {"parameters", r.parameters}, {"steps", r.steps},
-               {"tokens", r.tokens}, {"seq_len", r.seq_len}, {"global_batch_sequences", r.global_batch_sequences},
-               {"micro_batch_sequences", r.micro_batch_sequences}, {"gemm_flop_per_token", r.gemm_flop_per_token},
-               {"attention_flop_per_token", r.attention_flop_per_token}, {"memory", std::move(memory)},
-               {"arena_bytes", r.arena_bytes}, {"total_bytes", r.total_bytes}, {"limit_bytes", r.limit_bytes},
-               {"sites", std::move(sites)}, {"notes", r.notes}};
+  Json json = {{"run_dir", r.run_dir},
+               {"recipe", r.recipe},
+               {"device", r.device},
+               {"parameters", r.parameters},
+               {"steps", r.steps},
+               {"tokens", r.tokens},
+               {"seq_len", r.seq_len},
+               {"global_batch_sequences", r.global_batch_sequences},
+               {"micro_batch_sequences", r.micro_batch_sequences},
+               {"gemm_flop_per_token", r.gemm_flop_per_token},
+               {"attention_flop_per_token", r.attention_flop_per_token},
+               {"memory", std::move(memory)},
+               {"arena_bytes", r.arena_bytes},
+               {"total_bytes", r.total_bytes},
+               {"limit_bytes", r.limit_bytes},
+               {"sites", std::move(sites)},
+               {"notes", r.notes}};
   if (r.tokens_per_s) json["tokens_per_s"] = *r.tokens_per_s;
   if (r.eta_s) json["eta_s"] = *r.eta_s;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -33,9 +33,13 @@ std::vector<evidence::PlanFacts> plan_facts(const ops::SitePlan& plan) {
       const ops::SitePlanRow& row = plan.rows[i][static_cast<std::size_t>(p)];
       evidence::PlanFacts fact{.module = std::string(ops::module_name(plan.sites[i].module)),
                                .pass = std::string(ops::pass_name(static_cast<ops::Pass>(p))),
-                               .engine = std::string(row.engine), .desc = row.desc.to_string(), .num_sites = 1, .refused = {}};
+                               .engine = std::string(row.engine),
+                               .desc = row.desc.to_string(),
+                               .num_sites = 1,
+                               .refused = {}};
       for (const ops::RefusalRecord& r : row.refused)
-        fact.refused.push_back({std::string(r.impl), std::string(ops::refusal_kind_name(r.refusal.kind)), std::string(r.refusal.reason)});
+        fact.refused.push_back(
+            {std::string(r.impl), std::string(ops::refusal_kind_name(r.refusal.kind)), std::string(r.refusal.reason)});
       const auto same = std::find_if(facts.begin(), facts.end(), [&](const auto& f) { return same_row(f, fact); });
       if (same != facts.end()) {
         ++same->num_sites;
@@ -60,10 +64,12 @@ void Recorder::begin(std::int64_t resume_step, std::int64_t num_steps, std::int6
   mllog_ = std::make_unique<metrics::MllogWriter>(facts_.dir + "/mllog.txt");
   if (resume_step < 0) {
     mllog_->write(metrics::MllogEvent::kPoint, "seed", static_cast<std::int64_t>(config_.run.seed));
-    mllog_->write(metrics::MllogEvent::kPoint, "global_batch_size", config_.train.global_batch_tokens / config_.data.seq_len);
+    mllog_->write(metrics::MllogEvent::kPoint, "global_batch_size",
+                  config_.train.global_batch_tokens / config_.data.seq_len);
     mllog_->write(metrics::MllogEvent::kPoint, "max_sequence_length", config_.data.seq_len);
   }
-  mllog_->write(metrics::MllogEvent::kStart, "run_start", std::monostate{}, {{"step", std::max<std::int64_t>(resume_step, 0)}});
+  mllog_->write(metrics::MllogEvent::kStart, "run_start", std::monostate{},
+                {{"step", std::max<std::int64_t>(resume_step, 0)}});
   ledger_ = std::make_unique<evidence::Ledger>(config_.run.dir + "/ledger.sqlite");
   evidence::RunRow row;
   row.name = config_.run.name;
@@ -85,7 +91,8 @@ void Recorder::step(const RunState& state, const Step& step, const std::vector<s
     if (num_sources_ > 1) {
       for (std::size_t i = 0; i < step.result.source_nll.size(); ++i)
         if (step.result.source_targets[i] > 0)
-          record.set("loss/" + source_names[i], step.result.source_nll[i] / static_cast<double>(step.result.source_targets[i]));
+          record.set("loss/" + source_names[i],
+                     step.result.source_nll[i] / static_cast<double>(step.result.source_targets[i]));
     }
     if (step.validation) {
       const SourceLoss total = step.validation->total();
@@ -96,7 +103,8 @@ void Recorder::step(const RunState& state, const Step& step, const std::vector<s
         record.set("val_loss/" + source.name, source.nats_per_token());
         record.set("val_bits_per_byte/" + source.name, source.bits_per_byte());
       }
-      mllog_->write(metrics::MllogEvent::kPoint, "eval_loss", total.nats_per_token(), {{"step", state.step}, {"samples_count", state.tokens}});
+      mllog_->write(metrics::MllogEvent::kPoint, "eval_loss", total.nats_per_token(),
+                    {{"step", state.step}, {"samples_count", state.tokens}});
     }
     record.set(metrics::kLr, step.lr);
     record.set(metrics::kGradNorm, step.result.grad_norm);
@@ -107,12 +115,18 @@ void Recorder::step(const RunState& state, const Step& step, const std::vector<s
     tensorboard_->write(record);
     prometheus_->write(record);
   }
-  progress_.update({.step = state.step, .num_steps = num_steps_, .loss = step.result.loss, .tokens_per_s = tokens_per_s,
-                    .grad_norm = step.result.grad_norm, .lr = step.lr, .mfu_frac = {}, .eta_s = {}});
+  progress_.update({.step = state.step,
+                    .num_steps = num_steps_,
+                    .loss = step.result.loss,
+                    .tokens_per_s = tokens_per_s,
+                    .grad_norm = step.result.grad_norm,
+                    .lr = step.lr,
+                    .mfu_frac = {},
+                    .eta_s = {}});
   if (step.validation) {
     const SourceLoss total = step.validation->total();
-    progress_.message(fmt::format("step {}  val_loss {:.4f} nats/token  {:.4f} bits/byte", state.step, total.nats_per_token(),
-                                  total.bits_per_byte()));
+    progress_.message(fmt::format("step {}  val_loss {:.4f} nats/token  {:.4f} bits/byte", state.step,
+                                  total.nats_per_token(), total.bits_per_byte()));
   }
 }
 
@@ -128,7 +142,8 @@ void Recorder::failure(const std::string& what, const std::string& reason, std::
 }
 
 void Recorder::score(const std::string& name, double value, const std::string& unit, std::int64_t step) {
-  if (std::isfinite(value)) ledger_->add_score(ledger_run_, {.name = name, .value = value, .unit = unit, .dataset = "valid", .step = step});
+  if (std::isfinite(value))
+    ledger_->add_score(ledger_run_, {.name = name, .value = value, .unit = unit, .dataset = "valid", .step = step});
 }
 
 void Recorder::flush() {
@@ -141,25 +156,40 @@ void Recorder::flush() {
 evidence::EvidenceRecord Recorder::evidence(const RunState& state, Engine& engine, const std::string& status) const {
   evidence::EvidenceRecord record;
   const bool running = status == "running";
-  record.run = {.name = config_.run.name, .status = status, .started_at = started_at_,
-                .finished_at = running ? std::string() : evidence::utc_now(), .elapsed_s = state.elapsed_s, .steps = state.step,
-                .tokens = state.tokens, .parameters = engine.table().num_parameters, .argv = facts_.argv,
-                .config_hash = facts_.config_hash, .data_fingerprint = facts_.data_fingerprint, .recipe = config_.precision.recipe,
+  record.run = {.name = config_.run.name,
+                .status = status,
+                .started_at = started_at_,
+                .finished_at = running ? std::string() : evidence::utc_now(),
+                .elapsed_s = state.elapsed_s,
+                .steps = state.step,
+                .tokens = state.tokens,
+                .parameters = engine.table().num_parameters,
+                .argv = facts_.argv,
+                .config_hash = facts_.config_hash,
+                .data_fingerprint = facts_.data_fingerprint,
+                .recipe = config_.precision.recipe,
                 .gemm_flops = state.gemm_flops + engine.context().gemm_flops};
   const std::string compute(dtype_name(engine.spec().recipe.compute));
-  record.precision = {.compute = compute == "f32" ? "fp32" : compute, .master = "fp32", .inference = compute == "f32" ? "fp32" : compute};
+  record.precision = {
+      .compute = compute == "f32" ? "fp32" : compute, .master = "fp32", .inference = compute == "f32" ? "fp32" : compute};
   record.build = evidence::build_id();
   const runtime::DeviceInfo& device = engine.device().info();
-  record.device = {.backend = device.backend == runtime::BackendKind::kCpu ? "cpu" : "cuda", .name = device.name,
-                   .cores = device.num_cores, .memory_bytes = device.memory_bytes, .isa = isa_names(device)};
+  record.device = {.backend = device.backend == runtime::BackendKind::kCpu ? "cpu" : "cuda",
+                   .name = device.name,
+                   .cores = device.num_cores,
+                   .memory_bytes = device.memory_bytes,
+                   .isa = isa_names(device)};
   if (!device.onednn_version.empty()) record.libraries["onednn"] = device.onednn_version;
   record.environment = evidence::collect_environment();
   ops::EngineCounters counters = state.counters;
   counters.add(engine.context().counters);
-  for (const auto& [module, engines] : counters.calls) record.modules[module].engines.insert(engines.begin(), engines.end());
-  for (const auto& [module, reasons] : counters.fallbacks) record.modules[module].fallbacks.insert(reasons.begin(), reasons.end());
+  for (const auto& [module, engines] : counters.calls)
+    record.modules[module].engines.insert(engines.begin(), engines.end());
+  for (const auto& [module, reasons] : counters.fallbacks)
+    record.modules[module].fallbacks.insert(reasons.begin(), reasons.end());
   for (const auto& [name, calls] : state.op_calls) record.ops[name] += calls;
-  for (const auto& [key, calls] : engine.context().op_calls) record.ops[fmt::format("{}/{}", key.first, key.second)] += calls;
+  for (const auto& [key, calls] : engine.context().op_calls)
+    record.ops[fmt::format("{}/{}", key.first, key.second)] += calls;
   record.plan = plan_facts(engine.site_plan());
   return record;
 }
@@ -170,7 +200,8 @@ void Recorder::write_evidence(const RunState& state, Engine& engine, const std::
 
 void Recorder::finish(const RunState& state, Engine& engine, const std::string& status) {
   const char* outcome = status == "done" ? "success" : "aborted";
-  mllog_->write(metrics::MllogEvent::kEnd, "run_stop", std::monostate{}, {{"status", std::string(outcome)}, {"step", state.step}});
+  mllog_->write(metrics::MllogEvent::kEnd, "run_stop", std::monostate{},
+                {{"status", std::string(outcome)}, {"step", state.step}});
   flush();
   write_evidence(state, engine, status);
   const nlohmann::json summary = {{"tokens", state.tokens}, {"elapsed_s", state.elapsed_s}, {"skipped", state.skipped}};

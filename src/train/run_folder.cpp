@@ -46,7 +46,8 @@ void check_run_folder(const config::RunConfig& config, const std::string& run_di
   const std::string path = config_path(run_dir);
   if (!path_exists(path)) {
     if (path_exists(run_dir + "/checkpoints"))
-      fail_usage("{}: holds checkpoints but no config.resolved.toml; it is not a run of this program: use another run.name", run_dir);
+      fail_usage("{}: holds checkpoints but no config.resolved.toml; it is not a run of this program: use another run.name",
+                 run_dir);
     return;
   }
   const std::string stored = read_file(path, config::kMaxConfigBytes);

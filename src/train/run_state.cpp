@@ -20,7 +20,9 @@ void append_spans(const model::ParamTable& table, const void* memory, const std:
 
 class Snapshot {
  public:
-  Snapshot(Engine& engine, std::vector<std::vector<std::byte>>& staging) : engine_(engine), staging_(staging) { staging_.clear(); }
+  Snapshot(Engine& engine, std::vector<std::vector<std::byte>>& staging) : engine_(engine), staging_(staging) {
+    staging_.clear();
+  }
 
   void append(const TensorView& buffer, const std::string& prefix, std::vector<checkpoint::TensorSpan>& out) {
     const void* memory = engine_.device().host_address(buffer.data);
@@ -41,7 +43,8 @@ class Snapshot {
   std::vector<std::vector<std::byte>>& staging_;
 };
 
-void load_buffer(Engine& engine, const checkpoint::SafetensorsFile& file, const std::string& prefix, const TensorView& buffer) {
+void load_buffer(Engine& engine, const checkpoint::SafetensorsFile& file, const std::string& prefix,
+                 const TensorView& buffer) {
   std::vector<std::byte> flat(static_cast<std::size_t>(buffer.size_bytes()));
   checkpoint::read_flat(file, engine.table(), prefix, buffer.dtype, flat);
   engine.write_buffer(buffer, flat.data());
@@ -58,8 +61,11 @@ std::string write_run_state(const RunState& s) {
                      {"data", {{"epoch", s.cursor.epoch}, {"row", s.cursor.row}, {"plan_hash", s.data_plan_hash}}},
                      {"elapsed_s", s.elapsed_s},
                      {"gate_window", s.gate_window},
-                     {"counters", {{"calls", s.counters.calls}, {"fallbacks", s.counters.fallbacks}, {"ops", s.op_calls},
-                                   {"gemm_flops", s.gemm_flops}}}};
+                     {"counters",
+                      {{"calls", s.counters.calls},
+                       {"fallbacks", s.counters.fallbacks},
+                       {"ops", s.op_calls},
+                       {"gemm_flops", s.gemm_flops}}}};
   return json.dump();
 }
 
@@ -106,9 +112,11 @@ checkpoint::CheckpointContents checkpoint_contents(Engine& engine, const RunStat
 
 void load_engine(Engine& engine, const checkpoint::Checkpoint& source) {
   const optim::OptimizerState& optimizer = engine.optimizer_state();
-  if (source.optim() == nullptr) fail_corrupt("{}: optim.safetensors is missing; a run cannot resume from weights alone", source.dir());
+  if (source.optim() == nullptr)
+    fail_corrupt("{}: optim.safetensors is missing; a run cannot resume from weights alone", source.dir());
   load_buffer(engine, source.weights(), "", engine.buffers().weights);
-  if (optimizer.master.data != engine.buffers().weights.data) load_buffer(engine, *source.optim(), "master.", optimizer.master);
+  if (optimizer.master.data != engine.buffers().weights.data)
+    load_buffer(engine, *source.optim(), "master.", optimizer.master);
   load_buffer(engine, *source.optim(), "exp_avg.", optimizer.m);
   if (!optimizer.v.empty()) load_buffer(engine, *source.optim(), "exp_avg_sq.", optimizer.v);
 }

@@ -18,7 +18,7 @@ struct RunState {
   std::int64_t tokens = 0;   // target tokens seen
   std::int64_t skipped = 0;
   std::int64_t rollbacks = 0;
-  std::uint64_t seed = 0;    // of every random stream; the streams are counter based and hold no other state
+  std::uint64_t seed = 0;  // of every random stream; the streams are counter based and hold no other state
   data::BatchCursor cursor;
   std::string data_plan_hash;
   double elapsed_s = 0.0;

@@ -74,7 +74,11 @@ text::Tokenizer train_tokenizer(const config::RunConfig& config, const std::stri
 optim::OptimizerConfig optimizer_config(const config::RunConfig& config) {
   const config::OptimSettings& o = config.optim;
   return {.kind = o.name == config::Optimizer::kAdamW ? ops::OptimizerKind::kAdamW : ops::OptimizerKind::kLion,
-          .beta1 = o.betas[0], .beta2 = o.betas[1], .eps = o.eps, .weight_decay = o.weight_decay, .clip_norm = o.clip_norm,
+          .beta1 = o.betas[0],
+          .beta2 = o.betas[1],
+          .eps = o.eps,
+          .weight_decay = o.weight_decay,
+          .clip_norm = o.clip_norm,
           .decay = o.decay == config::Decay::kAll ? optim::DecaySet::kAll : optim::DecaySet::kMatrices,
           .state_dtype = config.precision.state == config::StateFormat::kFp32 ? DType::kF32 : DType::kBF16};
 }
@@ -123,8 +127,10 @@ void match_vocabulary(const config::RunConfig& config, const text::Tokenizer& to
 }
 
 EngineSpec engine_spec(const config::RunConfig& config, const model::ModelConfig& model) {
-  EngineSpec spec{.model = model, .recipe = precision::recipe_by_name(config.precision.recipe),
-                  .optimizer = optimizer_config(config), .seq_len = config.data.seq_len};
+  EngineSpec spec{.model = model,
+                  .recipe = precision::recipe_by_name(config.precision.recipe),
+                  .optimizer = optimizer_config(config),
+                  .seq_len = config.data.seq_len};
   spec.model.dtype = spec.recipe.compute;
   switch (config.train.recompute) {
     case config::Recompute::kNone: spec.recompute = model::Recompute::kNone; break;
@@ -158,8 +164,8 @@ std::int64_t choose_micro_batch_rows(const config::RunConfig& config, const Engi
   const std::int64_t asked = config.train.micro_batch_sequences;
   if (asked > 0) {
     if (rows % asked != 0)
-      fail_usage("[train] micro_batch_sequences = {} does not divide the {} sequences of global_batch_tokens = {}", asked, rows,
-                 config.train.global_batch_tokens);
+      fail_usage("[train] micro_batch_sequences = {} does not divide the {} sequences of global_batch_tokens = {}", asked,
+                 rows, config.train.global_batch_tokens);
     return asked;
   }
   const std::int64_t limit = memory_limit(config, device);
@@ -170,16 +176,19 @@ std::int64_t choose_micro_batch_rows(const config::RunConfig& config, const Engi
     const std::int64_t needed = plan_step(trial, device, backend).memory.total_bytes;
     if (limit <= 0 || needed <= limit) return candidate;
     if (candidate == 1)
-      fail_runtime("[memory] one sequence of {} tokens needs {:.1f} MiB but the limit is {:.1f} MiB: lower data.seq_len, set "
-                   "train.recompute = \"block\", or raise device.memory_limit",
-                   spec.seq_len, static_cast<double>(needed) / 1048576.0, static_cast<double>(limit) / 1048576.0);
+      fail_runtime(
+          "[memory] one sequence of {} tokens needs {:.1f} MiB but the limit is {:.1f} MiB: lower data.seq_len, set "
+          "train.recompute = \"block\", or raise device.memory_limit",
+          spec.seq_len, static_cast<double>(needed) / 1048576.0, static_cast<double>(limit) / 1048576.0);
   }
   return 1;
 }
 
 optim::Schedule schedule_of(const config::RunConfig& config) {
-  optim::Schedule schedule{.peak_lr = config.optim.lr, .min_lr_frac = config.optim.min_lr_ratio,
-                           .warmup_steps = config.optim.warmup_steps, .wsd_decay_frac = config.optim.wsd_decay_fraction,
+  optim::Schedule schedule{.peak_lr = config.optim.lr,
+                           .min_lr_frac = config.optim.min_lr_ratio,
+                           .warmup_steps = config.optim.warmup_steps,
+                           .wsd_decay_frac = config.optim.wsd_decay_fraction,
                            .total_steps = config::total_steps(config)};
   switch (config.optim.schedule) {
     case config::Schedule::kWsd: schedule.kind = optim::ScheduleKind::kWsd; break;

@@ -52,8 +52,8 @@ std::vector<float> initial_weights(const model::ParamTable& table, std::uint64_t
   return flat;
 }
 
-data::PreparedData prepare(const config::RunConfig& config, const text::Tokenizer& tokenizer, const std::vector<std::string>& entries,
-                           const std::string& name) {
+data::PreparedData prepare(const config::RunConfig& config, const text::Tokenizer& tokenizer,
+                           const std::vector<std::string>& entries, const std::string& name) {
   const data::TokenizerEncoder<text::Tokenizer> encoder(tokenizer);
   const std::string path = run_dir(config) + "/data/" + name + ".shard";
   return data::prepare_dataset(entries, encoder, path, [](const data::BuildReport&) { StopSignal::throw_if_requested(); });
@@ -61,18 +61,24 @@ data::PreparedData prepare(const config::RunConfig& config, const text::Tokenize
 
 class Trainer {
  public:
-  Trainer(const config::RunConfig& config, runtime::Device& device, const ops::Backend& backend, std::vector<std::string> argv)
-      : config_(config), device_(device), backend_(backend), argv_(std::move(argv)), dir_(run_dir(config)), lock_(dir_),
-        num_steps_(config::total_steps(config)), schedule_(schedule_of(config)), gate_(config.gates.spike_sigma) {}
+  Trainer(const config::RunConfig& config, runtime::Device& device, const ops::Backend& backend,
+          std::vector<std::string> argv)
+      : config_(config),
+        device_(device),
+        backend_(backend),
+        argv_(std::move(argv)),
+        dir_(run_dir(config)),
+        lock_(dir_),
+        num_steps_(config::total_steps(config)),
+        schedule_(schedule_of(config)),
+        gate_(config.gates.spike_sigma) {}
 
   TrainOutcome run();
 
  private:
   void prepare_run();
   std::vector<std::int32_t> sample_prompt() const;
-  eval::ForwardModel forward_model() {
-    return {engine_->context(), device_, engine_->decoder(), engine_->buffers()};
-  }
+  eval::ForwardModel forward_model() { return {engine_->context(), device_, engine_->decoder(), engine_->buffers()}; }
   void start_or_resume();
   void load(const std::string& checkpoint_dir);
   bool one_step();  // false when the run must stop early
@@ -152,8 +158,9 @@ void Trainer::load(const std::string& checkpoint_dir) {
     fail_usage("{}: was written under another configuration; use another run.name", checkpoint_dir);
   RunState state = parse_run_state(source.state_json(), checkpoint_dir + "/" + checkpoint::kStateName);
   if (state.data_plan_hash != stream_->plan_hash())
-    fail_usage("{}: the training data or its packing changed since this checkpoint; restore the data or use another run.name",
-               checkpoint_dir);
+    fail_usage(
+        "{}: the training data or its packing changed since this checkpoint; restore the data or use another run.name",
+        checkpoint_dir);
   load_engine(*engine_, source);
   store_->set_parent(source.manifest().id());
   gate_.restore(state.gate_window);
@@ -162,12 +169,17 @@ void Trainer::load(const std::string& checkpoint_dir) {
 }
 
 void Trainer::start_or_resume() {
-  lineage_ = {.run_id = config_.run.name, .parent = {}, .config_hash = config::config_hash(config_),
-              .data_fingerprint = train_data_->dataset.fingerprint(), .build_id = evidence::build_id().commit};
+  lineage_ = {.run_id = config_.run.name,
+              .parent = {},
+              .config_hash = config::config_hash(config_),
+              .data_fingerprint = train_data_->dataset.fingerprint(),
+              .build_id = evidence::build_id().commit};
   store_ = std::make_unique<checkpoint::CheckpointStore>(dir_ + "/checkpoints");
   tokenizer_files_ = checkpoint::read_tokenizer_files(tokenizer_folder(dir_));
   recorder_ = std::make_unique<Recorder>(
-      config_, RunFacts{.dir = dir_, .argv = argv_, .config_hash = lineage_.config_hash, .data_fingerprint = lineage_.data_fingerprint},
+      config_,
+      RunFacts{
+          .dir = dir_, .argv = argv_, .config_hash = lineage_.config_hash, .data_fingerprint = lineage_.data_fingerprint},
       *engine_);
   std::vector<std::string> passed_over;
   const auto newest = checkpoint::find_newest_complete(dir_ + "/checkpoints", passed_over);
@@ -195,7 +207,8 @@ bool Trainer::one_step() {
   const auto start = Clock::now();
   stream_->next(global_rows_, batch_);
   const auto num_sources = static_cast<std::int64_t>(train_data_->dataset.source_names().size());
-  Recorder::Step step{.result = engine_->accumulate(batch_, num_sources), .lr = optim::learning_rate(schedule_, state_.step + 1),
+  Recorder::Step step{.result = engine_->accumulate(batch_, num_sources),
+                      .lr = optim::learning_rate(schedule_, state_.step + 1),
                       .validation = {}};
   const GateVerdict verdict = gate_.judge(step.result.loss, step.result.finite);
   ++state_.step;
@@ -216,7 +229,8 @@ bool Trainer::one_step() {
   const auto due = [&](std::int64_t every) { return every > 0 && state_.step % every == 0; };
   if (due(config_.train.save_every) || last) save();
   if (validation_ && (due(config_.train.eval_every) || last)) step.validation = validate(*engine_, *validation_);
-  recorder_->step(state_, step, train_data_->dataset.source_names(), due(config_.train.log_every) || last || state_.step == 1);
+  recorder_->step(state_, step, train_data_->dataset.source_names(),
+                  due(config_.train.log_every) || last || state_.step == 1);
   if (step.validation) {
     recorder_->score("val_loss", step.validation->total().nats_per_token(), "nats/token", state_.step);
     recorder_->score("val_bits_per_byte", step.validation->total().bits_per_byte(), "bits/byte", state_.step);
@@ -227,8 +241,9 @@ bool Trainer::one_step() {
 
 void Trainer::skip_or_stop(GateVerdict verdict, Recorder::Step& step) {
   const bool spike = verdict == GateVerdict::kSpike;
-  const std::string what = spike ? fmt::format("loss spike: {:.4f}", step.result.loss)
-                                 : fmt::format("non-finite step: loss {}, gradient norm {}", step.result.loss, step.result.grad_norm);
+  const std::string what =
+      spike ? fmt::format("loss spike: {:.4f}", step.result.loss)
+            : fmt::format("non-finite step: loss {}, gradient norm {}", step.result.loss, step.result.grad_norm);
   const bool stop = spike ? config_.gates.spike_action == config::SpikeAction::kStop
                           : config_.gates.non_finite == config::NonFinite::kStop;
   if (spike && config_.gates.spike_action == config::SpikeAction::kRollback) {
@@ -238,9 +253,11 @@ void Trainer::skip_or_stop(GateVerdict verdict, Recorder::Step& step) {
   ++state_.skipped;
   step.skipped = true;
   recorder_->failure(what, stop ? "gate: stop" : "update skipped", state_.step);
-  if (stop) fail_gate("[gates] step {}: {}; the run stops (gates.{})", state_.step, what, spike ? "spike_action" : "non_finite");
+  if (stop)
+    fail_gate("[gates] step {}: {}; the run stops (gates.{})", state_.step, what, spike ? "spike_action" : "non_finite");
   if (++skips_in_a_row_ >= kMaxSkipsInARow)
-    fail_gate("[gates] step {}: {}; {} steps in a row were skipped, the run cannot recover by itself", state_.step, what, skips_in_a_row_);
+    fail_gate("[gates] step {}: {}; {} steps in a row were skipped, the run cannot recover by itself", state_.step, what,
+              skips_in_a_row_);
 }
 
 void Trainer::roll_back() {
@@ -273,7 +290,8 @@ void Trainer::save() {
   recorder_->flush();
   RunState state = state_;
   state.counters.add(engine_->context().counters);
-  for (const auto& [key, calls] : engine_->context().op_calls) state.op_calls[fmt::format("{}/{}", key.first, key.second)] += calls;
+  for (const auto& [key, calls] : engine_->context().op_calls)
+    state.op_calls[fmt::format("{}/{}", key.first, key.second)] += calls;
   state.gemm_flops += engine_->context().gemm_flops;
   checkpoint::CheckpointContents contents = checkpoint_contents(*engine_, state, device_staging_);
   contents.tokenizer_files = tokenizer_files_;
@@ -288,8 +306,8 @@ void Trainer::save() {
   saver_->save(std::move(contents), {.keep_last = config_.train.keep_last});
   saved_step_ = state_.step;
   recorder_->write_evidence(state_, *engine_, "running");
-  recorder_->message(fmt::format("step {}  saving checkpoints/{} (stall {:.3f} s)", state_.step, checkpoint::step_name(state_.step),
-                                 saver_->last_stall_s()));
+  recorder_->message(fmt::format("step {}  saving checkpoints/{} (stall {:.3f} s)", state_.step,
+                                 checkpoint::step_name(state_.step), saver_->last_stall_s()));
 }
 
 TrainOutcome Trainer::run() {
@@ -301,7 +319,8 @@ TrainOutcome Trainer::run() {
     outcome.already_done = true;
     return outcome;
   }
-  recorder_->begin(state_.step > 0 ? state_.step : -1, num_steps_, static_cast<std::int64_t>(train_data_->dataset.source_names().size()));
+  recorder_->begin(state_.step > 0 ? state_.step : -1, num_steps_,
+                   static_cast<std::int64_t>(train_data_->dataset.source_names().size()));
   try {
     while (state_.step < num_steps_ && one_step()) continue;
     outcome.stopped = state_.step < num_steps_;

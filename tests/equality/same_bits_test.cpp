@@ -33,7 +33,9 @@ TEST_P(SameBits, Recompute) {
 TEST_P(SameBits, RecomputeSavesMemory) {
   const data::Batch batch = this->batch();
   train::EngineSpec spec = fixture_.spec(config(), batch, GetParam().dtype);
-  const auto bytes = [&] { return train::plan_step(spec, fixture_.device().info(), fixture_.backend()).memory.total_bytes; };
+  const auto bytes = [&] {
+    return train::plan_step(spec, fixture_.device().info(), fixture_.backend()).memory.total_bytes;
+  };
   const std::int64_t none = bytes();
   spec.recompute = model::Recompute::kMlp;
   const std::int64_t mlp = bytes();

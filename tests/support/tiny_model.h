@@ -37,7 +37,11 @@ inline model::ModelConfig busy_config() {
   c.qkv_bias = c.o_bias = c.mlp_bias = true;
   c.qk_norm = true;
   c.layer_window = {5, 0};
-  c.rope = {.type = model::RopeType::kLlama3, .theta = 5e5, .factor = 8.0, .low_freq_factor = 1.0, .high_freq_factor = 4.0,
+  c.rope = {.type = model::RopeType::kLlama3,
+            .theta = 5e5,
+            .factor = 8.0,
+            .low_freq_factor = 1.0,
+            .high_freq_factor = 4.0,
             .original_max_position_embeddings = 32};
   return c;
 }

@@ -27,7 +27,10 @@ const std::vector<ModelChange>& model_changes() {
       {"vocab_size", [](C& c) { c.vocab_size = 64; }},
       {"hidden_size", [](C& c) { c.hidden_size = 56; }},
       {"intermediate_size", [](C& c) { c.intermediate_size = 96; }},
-      {"num_hidden_layers", [](C& c) { c.num_hidden_layers = 3, c.layer_window = {0, 0, 0}; }},
+      {"num_hidden_layers",
+       [](C& c) {
+         c.num_hidden_layers = 3, c.layer_window = {0, 0, 0};
+       }},
       {"num_attention_heads", [](C& c) { c.num_attention_heads = 4; }},
       {"num_key_value_heads", [](C& c) { c.num_key_value_heads = 3; }},
       {"head_dim", [](C& c) { c.head_dim = 12; }},
@@ -37,7 +40,10 @@ const std::vector<ModelChange>& model_changes() {
       {"o_bias", [](C& c) { c.o_bias = true; }},
       {"mlp_bias", [](C& c) { c.mlp_bias = true; }},
       {"qk_norm", [](C& c) { c.qk_norm = true; }},
-      {"layer_window", [](C& c) { c.layer_window = {0, 3}; }},
+      {"layer_window",
+       [](C& c) {
+         c.layer_window = {0, 3};
+       }},
       {"rope_theta", [](C& c) { c.rope.theta = 500.0; }},
       {"rope_type", [](C& c) { c.rope = busy_config().rope, c.rope.theta = 10000.0; }},
       {"rope_llama3_factor", [](C& c) { c.rope.factor = 2.0; }},
@@ -121,17 +127,16 @@ TEST_P(OptimizerEffect, ChangesTheWeights) {
   EXPECT_FALSE(same_bits(weights_after(base, 1e-3), weights_after(changed, 1e-3)));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    AllKeys, OptimizerEffect,
-    ::testing::Values(OptimizerChange{"name", [](auto& c) { c.kind = ops::OptimizerKind::kLion; }},
-                      OptimizerChange{"beta1", [](auto& c) { c.beta1 = 0.5; }},
-                      OptimizerChange{"beta2", [](auto& c) { c.beta2 = 0.5; }},
-                      OptimizerChange{"eps", [](auto& c) { c.eps = 1e-2; }},
-                      OptimizerChange{"weight_decay", [](auto& c) { c.weight_decay = 0.5; }},
-                      OptimizerChange{"clip_norm", [](auto& c) { c.clip_norm = 1e-7; }},
-                      OptimizerChange{"decay", [](auto& c) { c.decay = optim::DecaySet::kAll; }},
-                      OptimizerChange{"state", [](auto& c) { c.state_dtype = DType::kBF16; }}),
-    [](const auto& param_info) { return std::string(param_info.param.name); });
+INSTANTIATE_TEST_SUITE_P(AllKeys, OptimizerEffect,
+                         ::testing::Values(OptimizerChange{"name", [](auto& c) { c.kind = ops::OptimizerKind::kLion; }},
+                                           OptimizerChange{"beta1", [](auto& c) { c.beta1 = 0.5; }},
+                                           OptimizerChange{"beta2", [](auto& c) { c.beta2 = 0.5; }},
+                                           OptimizerChange{"eps", [](auto& c) { c.eps = 1e-2; }},
+                                           OptimizerChange{"weight_decay", [](auto& c) { c.weight_decay = 0.5; }},
+                                           OptimizerChange{"clip_norm", [](auto& c) { c.clip_norm = 1e-7; }},
+                                           OptimizerChange{"decay", [](auto& c) { c.decay = optim::DecaySet::kAll; }},
+                                           OptimizerChange{"state", [](auto& c) { c.state_dtype = DType::kBF16; }}),
+                         [](const auto& param_info) { return std::string(param_info.param.name); });
 
 TEST_F(OptimizerEffect, LearningRate) {
   const optim::OptimizerConfig config;

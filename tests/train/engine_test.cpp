@@ -6,7 +6,8 @@
 namespace ida::testing {
 namespace {
 
-double loss_at(EngineFixture& fixture, const train::EngineSpec& spec, const data::Batch& batch, std::span<const float> masters) {
+double loss_at(EngineFixture& fixture, const train::EngineSpec& spec, const data::Batch& batch,
+               std::span<const float> masters) {
   train::Engine engine(spec, fixture.device(), fixture.backend());
   engine.set_masters(masters);
   std::vector<float> nll(batch.tokens.size());
@@ -35,7 +36,8 @@ TEST(Engine, GradientMatchesFiniteDifferencesOfEveryParameter) {
     for (int s = 0; s < 2; ++s) {
       std::vector<float> moved = masters;
       for (std::size_t i = 0; i < grad.size(); ++i)
-        moved[static_cast<std::size_t>(p.offset_elems) + i] += static_cast<float>((s == 0 ? kStep : -kStep) * grad[i] / norm);
+        moved[static_cast<std::size_t>(p.offset_elems) + i] +=
+            static_cast<float>((s == 0 ? kStep : -kStep) * grad[i] / norm);
       side[s] = loss_at(fixture, spec, batch, moved);
     }
     EXPECT_NEAR((side[0] - side[1]) / (2.0 * kStep), norm, 1e-3 * norm + 1e-4) << p.name;
@@ -93,7 +95,8 @@ TEST(Engine, TiedGradientIsTheSumOfBothUses) {
   const model::ParamSpec& embed = table.params[static_cast<std::size_t>(table.find("model.embed_tokens.weight"))];
   const model::ParamSpec& head = table.params[static_cast<std::size_t>(table.find("lm_head.weight"))];
   for (std::int64_t i = 0; i < embed.numel(); ++i) {
-    const float want = parts[static_cast<std::size_t>(embed.offset_elems + i)] + parts[static_cast<std::size_t>(head.offset_elems + i)];
+    const float want =
+        parts[static_cast<std::size_t>(embed.offset_elems + i)] + parts[static_cast<std::size_t>(head.offset_elems + i)];
     ASSERT_EQ(sum.values[static_cast<std::size_t>(embed.offset_elems + i)], want) << i;
   }
 }
@@ -102,7 +105,8 @@ TEST(Engine, ClippingBoundsTheUpdate) {
   EngineFixture fixture;
   const data::Batch batch = make_batch({{17, 11}}, 32, 61, 2);
   train::EngineSpec spec = fixture.spec(tiny_config(), batch);
-  spec.optimizer = {.kind = ops::OptimizerKind::kAdamW, .beta1 = 0.0, .beta2 = 0.0, .eps = 1e8, .weight_decay = 0.0, .clip_norm = 0.01};
+  spec.optimizer = {
+      .kind = ops::OptimizerKind::kAdamW, .beta1 = 0.0, .beta2 = 0.0, .eps = 1e8, .weight_decay = 0.0, .clip_norm = 0.01};
   train::Engine engine(spec, fixture.device(), fixture.backend());
   const std::vector<float> before = random_masters(engine.table(), 7);
   engine.set_masters(before);

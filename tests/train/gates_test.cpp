@@ -9,7 +9,8 @@ namespace {
 
 StepGate filled(double sigma, std::size_t n) {
   StepGate gate(sigma);
-  for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(gate.judge(3.0 + 0.1 * (i % 2 == 0 ? 1.0 : -1.0), true), GateVerdict::kApply);
+  for (std::size_t i = 0; i < n; ++i)
+    EXPECT_EQ(gate.judge(3.0 + 0.1 * (i % 2 == 0 ? 1.0 : -1.0), true), GateVerdict::kApply);
   return gate;
 }
 
