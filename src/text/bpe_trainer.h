@@ -29,7 +29,7 @@ struct BpeTrainerOptions {
   std::vector<std::string> special_tokens = {"<|endoftext|>"};  // the first one is the eos token
   WordPattern pattern = WordPattern::kGpt2;
   // Called now and then: words counted, then merges made, of how many; may be empty.
-  std::function<void(std::string_view stage, std::int64_t done, std::int64_t total)> progress;
+  std::function<void(std::string_view stage, std::int64_t done, std::int64_t total)> progress = {};
 };
 
 // Fails (kUsage) when vocab_size cannot hold the special tokens and the bytes. Special tokens written in the
