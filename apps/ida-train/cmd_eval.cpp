@@ -21,13 +21,14 @@ struct Options {
 };
 
 nlohmann::json result_json(const eval::PerplexityResult& r) {
-  return {{"mean_nll", r.mean_nll()}, {"perplexity", r.perplexity()}, {"bits_per_byte", r.bits_per_byte()}, {"tokens", r.text_tokens},
-          {"windows", r.windows}, {"scored_tokens", r.scored_tokens}, {"scored_bytes", r.scored_bytes}};
+  return {{"mean_nll", r.mean_nll()},      {"perplexity", r.perplexity()}, {"bits_per_byte", r.bits_per_byte()},
+          {"tokens", r.text_tokens},       {"windows", r.windows},         {"scored_tokens", r.scored_tokens},
+          {"scored_bytes", r.scored_bytes}};
 }
 
 void print_row(const eval::PerplexityResult& r, std::size_t width) {
-  fmt::print("{:<{}}  {:>10} {:>8} {:>10} {:>11.6f} {:>12.4f} {:>10.4f}\n", r.name, width, r.text_tokens, r.windows, r.scored_tokens,
-             r.mean_nll(), r.perplexity(), r.bits_per_byte());
+  fmt::print("{:<{}}  {:>10} {:>8} {:>10} {:>11.6f} {:>12.4f} {:>10.4f}\n", r.name, width, r.text_tokens, r.windows,
+             r.scored_tokens, r.mean_nll(), r.perplexity(), r.bits_per_byte());
 }
 
 ExitCode run(const Options& options, const Program& program) {
@@ -43,8 +44,8 @@ ExitCode run(const Options& options, const Program& program) {
   if (!result.note.empty()) fmt::print(stderr, "{}\n", result.note);
   std::size_t width = 5;
   for (const eval::PerplexityResult& file : result.files) width = std::max(width, file.name.size());
-  fmt::print("{:<{}}  {:>10} {:>8} {:>10} {:>11} {:>12} {:>10}\n", "file", width, "tokens", "windows", "scored", "nats/token",
-             "perplexity", "bits/byte");
+  fmt::print("{:<{}}  {:>10} {:>8} {:>10} {:>11} {:>12} {:>10}\n", "file", width, "tokens", "windows", "scored",
+             "nats/token", "perplexity", "bits/byte");
   nlohmann::json files = nlohmann::json::array();
   for (const eval::PerplexityResult& file : result.files) {
     print_row(file, width);
@@ -55,8 +56,11 @@ ExitCode run(const Options& options, const Program& program) {
   print_row(result.total, width);
   nlohmann::json figures = result_json(result.total);
   figures.update(engines_json(result.counters));
-  figures.update({{"model", folder}, {"window", result.shape.window}, {"bos", result.shape.bos},
-                  {"dtype", std::string(dtype_name(result.dtype))}, {"files", std::move(files)}});
+  figures.update({{"model", folder},
+                  {"window", result.shape.window},
+                  {"bos", result.shape.bos},
+                  {"dtype", std::string(dtype_name(result.dtype))},
+                  {"files", std::move(files)}});
   write_figures(options.out, figures);
   return ExitCode::kDone;
 }
@@ -69,9 +73,10 @@ void add_eval(CLI::App& root, Program& program) {
   CLI::App* command = add_command(*group, "ppl", "perplexity of texts: nats/token, perplexity, bits/byte", program,
                                   [options, &program] { return run(*options, program); });
   command->add_option("--model", options->model, "run folder, checkpoint or Hugging Face model folder")->required();
-  command->add_option("--text", options->texts, "text files")->required();
-  command->add_option("--window", options->window,
-                      "consecutive tokens of text in a window; 0: 1024, or what the model and the shortest text allow")
+  command->add_option("--text", options->texts, "text files")->required()->default_str("");
+  command
+      ->add_option("--window", options->window,
+                   "consecutive tokens of text in a window; 0: 1024, or what the model and the shortest text allow")
       ->check(CLI::NonNegativeNumber);
   add_dtype(*command, options->dtype);
   add_out(*command, options->out);

@@ -23,8 +23,13 @@ nlohmann::json samples_json(const std::string& folder, const Options& options, c
     samples.push_back({{"prompt", s.prompt}, {"prompt_ids", s.prompt_ids}, {"ids", s.ids}, {"text", s.text}});
   nlohmann::json figures = engines_json(result.counters);
   const eval::SamplingOptions& sampling = options.request.sampling;
-  figures.update({{"model", folder}, {"dtype", std::string(dtype_name(result.dtype))}, {"temperature", sampling.temperature},
-                  {"top_k", sampling.top_k}, {"top_p", sampling.top_p}, {"seed", sampling.seed}, {"samples", std::move(samples)}});
+  figures.update({{"model", folder},
+                  {"dtype", std::string(dtype_name(result.dtype))},
+                  {"temperature", sampling.temperature},
+                  {"top_k", sampling.top_k},
+                  {"top_p", sampling.top_p},
+                  {"seed", sampling.seed},
+                  {"samples", std::move(samples)}});
   return figures;
 }
 
@@ -46,12 +51,14 @@ void add_generate(CLI::App& root, Program& program) {
                                   [options, &program] { return run(*options, program); });
   eval::TextRequest& request = options->request;
   command->add_option("--model", options->model, "run folder, checkpoint or Hugging Face model folder")->required();
-  add_repeated(*command, "--prompt", request.prompts, "text to continue; may be repeated, \"\" starts from nothing")->required();
+  add_repeated(*command, "--prompt", request.prompts, "text to continue; may be repeated, \"\" starts from nothing")
+      ->required();
   command->add_option("--max-new-tokens", request.max_new_tokens, "tokens; fewer where the model's positions end")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 31));
   command->add_option("--temperature", request.sampling.temperature, "0: greedy")->check(CLI::Range(0.0, 1e6));
   command->add_option("--top-k", request.sampling.top_k, "tokens to draw from; 0: all")->check(CLI::NonNegativeNumber);
-  command->add_option("--top-p", request.sampling.top_p, "smallest set of tokens of this probability")->check(CLI::Range(0.0, 1.0));
+  command->add_option("--top-p", request.sampling.top_p, "smallest set of tokens of this probability")
+      ->check(CLI::Range(0.0, 1.0));
   command->add_option("--seed", request.sampling.seed, "of sampling");
   add_repeated(*command, "--stop", request.stop_texts, "text that ends a sequence and is cut off; may be repeated");
   add_dtype(*command, options->dtype);

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/checkpoint.h"
 #include "common.h"
+#include "train/convert.h"
 #include "train/golden.h"
 
 namespace ida::app {
@@ -27,8 +29,12 @@ nlohmann::json golden_json(const GoldenOptions& options, const train::GoldenRepo
     checks.push_back(std::move(row));
   }
   nlohmann::json figures = engines_json(report.counters);
-  figures.update({{"case", options.dir}, {"backend", options.backend}, {"dtype", options.dtype}, {"rtol", options.rtol},
-                  {"passed", report.passed()}, {"checks", std::move(checks)}});
+  figures.update({{"case", options.dir},
+                  {"backend", options.backend},
+                  {"dtype", options.dtype},
+                  {"rtol", options.rtol},
+                  {"passed", report.passed()},
+                  {"checks", std::move(checks)}});
   return figures;
 }
 
@@ -41,8 +47,8 @@ ExitCode run_golden(const GoldenOptions& options, const Program& program) {
   std::size_t num_failed = 0;
   const train::GoldenCheck* worst = nullptr;
   for (const train::GoldenCheck& check : report.checks) {
-    fmt::print("{:<6} {:<60} error {:.3e}  bar {:.1e}\n", check.passed() ? "ok" : "FAILED", check.name, check.relative_error,
-               check.tolerance);
+    fmt::print("{:<6} {:<60} error {:.3e}  bar {:.1e}\n", check.passed() ? "ok" : "FAILED", check.name,
+               check.relative_error, check.tolerance);
     num_failed += check.passed() ? 0 : 1;
     const auto excess = [](const train::GoldenCheck& c) { return c.relative_error / c.tolerance; };
     if (worst == nullptr || !(excess(check) <= excess(*worst))) worst = &check;
@@ -55,12 +61,102 @@ ExitCode run_golden(const GoldenOptions& options, const Program& program) {
 
 void add_golden(CLI::App& group, Program& program) {
   auto options = std::make_shared<GoldenOptions>();
-  CLI::App* command = add_command(group, "golden", "compare logits, loss, gradients and optimizer losses with a reference case",
-                                  program, [options, &program] { return run_golden(*options, program); });
+  CLI::App* command =
+      add_command(group, "golden", "compare logits, loss, gradients and optimizer losses with a reference case", program,
+                  [options, &program] { return run_golden(*options, program); });
   command->add_option("DIR", options->dir, "folder with config.json, model.safetensors, golden.safetensors")->required();
   command->add_option("--backend", options->backend, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_option("--dtype", options->dtype, "compute type, f32 or bf16")->check(CLI::IsMember({"f32", "bf16"}));
-  command->add_option("--rtol", options->rtol, "bar of the relative errors; late Lion losses keep 5e-3")->check(CLI::PositiveNumber);
+  command->add_option("--rtol", options->rtol, "bar of the relative errors; late Lion losses keep 5e-3")
+      ->check(CLI::PositiveNumber);
+  add_out(*command, options->out);
+}
+
+struct FolderOptions {
+  std::string dir;
+  std::string source;
+  bool lineage = false;
+  std::string out;
+};
+
+ExitCode show_problems(const std::vector<std::string>& problems) {
+  for (const std::string& problem : problems) fmt::print("FAILED {}\n", problem);
+  if (problems.empty()) return ExitCode::kDone;
+  fmt::print(stderr, "ida-train: error: {}\n", problems.front());
+  return ExitCode::kCorrupt;
+}
+
+ExitCode run_checkpoint(const FolderOptions& options) {
+  require_folder(options.dir, "a checkpoint folder step-N");
+  const checkpoint::VerifyReport report = checkpoint::verify_checkpoint(options.dir);
+  const checkpoint::Manifest& m = report.manifest;
+  const checkpoint::Lineage& from = m.lineage;
+  nlohmann::json figures = {{"dir", options.dir},
+                            {"passed", report.problems.empty()},
+                            {"problems", report.problems},
+                            {"tensors", report.num_tensors},
+                            {"values", report.num_values}};
+  if (report.problems.empty()) {
+    fmt::print("ok     step {}: {} files as the manifest says, {} tensors, {} values, all finite\n", m.step, m.files.size(),
+               report.num_tensors, report.num_values);
+    figures.update({{"step", m.step},
+                    {"id", m.id()},
+                    {"scores", m.scores},
+                    {"lineage",
+                     {{"run", from.run_id},
+                      {"parent", from.parent},
+                      {"config_hash", from.config_hash},
+                      {"data_fingerprint", from.data_fingerprint},
+                      {"build", from.build_id}}}});
+  }
+  if (options.lineage && report.problems.empty()) {
+    fmt::print("id     {}\nparent {}\nrun    {}\nconfig {}\ndata   {}\nbuild  {}\n", m.id(),
+               from.parent.empty() ? "none: the first of its run" : from.parent, from.run_id, from.config_hash,
+               from.data_fingerprint, from.build_id);
+  }
+  write_figures(options.out, figures);
+  return show_problems(report.problems);
+}
+
+ExitCode run_export_check(const FolderOptions& options, const Program& program) {
+  require_folder(options.dir, "a model folder");
+  const std::string source = options.source.empty() ? "" : model_folder(options.source);
+  Machine machine = open_machine("auto", program.threads);
+  const train::ExportReport report = train::verify_export(options.dir, source, machine.device, machine.backend);
+  if (report.problems.empty()) {
+    fmt::print("ok     {} tensors, {} values, all finite; {} logits of a forward pass, all finite\n", report.num_tensors,
+               report.num_values, report.num_logits);
+    fmt::print("ok     hashes: {}\n",
+               report.has_manifest ? "as manifest.json says" : "none, the folder has no manifest.json");
+    if (!source.empty()) fmt::print("ok     equal to {}\n", source);
+  }
+  write_figures(options.out, {{"dir", options.dir},
+                              {"source", source},
+                              {"passed", report.problems.empty()},
+                              {"problems", report.problems},
+                              {"has_manifest", report.has_manifest},
+                              {"tensors", report.num_tensors},
+                              {"values", report.num_values},
+                              {"logits", report.num_logits}});
+  return show_problems(report.problems);
+}
+
+void add_checkpoint(CLI::App& group, Program& program) {
+  auto options = std::make_shared<FolderOptions>();
+  CLI::App* command = add_command(group, "checkpoint", "hashes and finite values of a checkpoint", program,
+                                  [options] { return run_checkpoint(*options); });
+  command->add_option("DIR", options->dir, "folder step-N")->required();
+  command->add_flag("--lineage", options->lineage, "also print where it came from");
+  add_out(*command, options->out);
+}
+
+void add_export_check(CLI::App& group, Program& program) {
+  auto options = std::make_shared<FolderOptions>();
+  CLI::App* command =
+      add_command(group, "export", "reload a model folder: hashes, names, shapes, finite values, a forward pass", program,
+                  [options, &program] { return run_export_check(*options, program); });
+  command->add_option("DIR", options->dir, "model folder")->required();
+  command->add_option("--source", options->source, "run, checkpoint or model folder whose values it must have");
   add_out(*command, options->out);
 }
 
@@ -69,6 +165,8 @@ void add_golden(CLI::App& group, Program& program) {
 void add_verify(CLI::App& root, Program& program) {
   CLI::App* group = add_group(root, "verify", "check a model, a checkpoint or an export");
   add_golden(*group, program);
+  add_checkpoint(*group, program);
+  add_export_check(*group, program);
 }
 
 }  // namespace ida::app

@@ -25,7 +25,9 @@ CLI::App* add_group(CLI::App& parent, const std::string& name, const std::string
   return group;
 }
 
-void add_out(CLI::App& command, std::string& path) { command.add_option("--out", path, "write the figures as JSON to this file"); }
+void add_out(CLI::App& command, std::string& path) {
+  command.add_option("--out", path, "write the figures as JSON to this file");
+}
 
 void add_dtype(CLI::App& command, std::string& dtype) {
   command.add_option("--dtype", dtype, "compute type, f32 or bf16; default: the checkpoint's own")
@@ -37,9 +39,11 @@ std::optional<DType> dtype_of(const std::string& name) {
   return name == "bf16" ? DType::kBF16 : DType::kF32;
 }
 
-CLI::Option* add_repeated(CLI::App& command, const std::string& name, std::vector<std::string>& values, const std::string& help) {
+CLI::Option* add_repeated(CLI::App& command, const std::string& name, std::vector<std::string>& values,
+                          const std::string& help) {
   return command
-      .add_option_function<std::string>(name, [&values](const std::string& value) { values.push_back(value); }, help)
+      .add_option_function<std::string>(
+          name, [&values](const std::string& value) { values.push_back(value); }, help)
       ->trigger_on_parse()
       ->take_last()
       ->type_name("TEXT");
@@ -64,11 +68,13 @@ nlohmann::json engines_json(const ops::EngineCounters& counters) {
 }
 
 void require_file(const std::string& path, const char* what) {
-  if (!is_regular_file(path)) fail_usage("{}: {}; expected {}", path, path_exists(path) ? "is not a file" : "no such file", what);
+  if (!is_regular_file(path))
+    fail_usage("{}: {}; expected {}", path, path_exists(path) ? "is not a file" : "no such file", what);
 }
 
 void require_folder(const std::string& path, const char* what) {
-  if (!is_directory(path)) fail_usage("{}: {}; expected {}", path, path_exists(path) ? "is not a folder" : "no such folder", what);
+  if (!is_directory(path))
+    fail_usage("{}: {}; expected {}", path, path_exists(path) ? "is not a folder" : "no such folder", what);
 }
 
 std::string model_folder(const std::string& path) {

@@ -16,7 +16,7 @@
 namespace CLI {
 class App;
 class Option;
-}
+}  // namespace CLI
 
 namespace ida::app {
 
@@ -31,6 +31,13 @@ void add_train(CLI::App& root, Program& program);
 void add_verify(CLI::App& root, Program& program);
 void add_eval(CLI::App& root, Program& program);
 void add_generate(CLI::App& root, Program& program);
+void add_plan(CLI::App& root, Program& program);
+void add_data(CLI::App& root, Program& program);
+void add_tokenizer(CLI::App& root, Program& program);
+void add_import(CLI::App& root, Program& program);
+void add_export(CLI::App& root, Program& program);
+void add_report(CLI::App& root, Program& program);
+void add_doctor(CLI::App& root, Program& program);
 
 // A command without subcommands; `body` runs after everything was parsed.
 CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& help, Program& program,
@@ -38,11 +45,12 @@ CLI::App* add_command(CLI::App& parent, const std::string& name, const std::stri
 // A command that only groups others.
 CLI::App* add_group(CLI::App& parent, const std::string& name, const std::string& help);
 
-void add_out(CLI::App& command, std::string& path);       // --out FILE
-void add_dtype(CLI::App& command, std::string& dtype);    // --dtype f32|bf16
+void add_out(CLI::App& command, std::string& path);      // --out FILE
+void add_dtype(CLI::App& command, std::string& dtype);   // --dtype f32|bf16
 std::optional<DType> dtype_of(const std::string& name);  // "" is nothing
 // An option that may be given several times, one value each; any text is taken as it is.
-CLI::Option* add_repeated(CLI::App& command, const std::string& name, std::vector<std::string>& values, const std::string& help);
+CLI::Option* add_repeated(CLI::App& command, const std::string& name, std::vector<std::string>& values,
+                          const std::string& help);
 
 // The device a command computes on, with its implementation lists.
 struct Machine {
@@ -54,6 +62,8 @@ Machine open_machine(const std::string& backend, std::int64_t threads);
 
 // Writes the figures of a command; an empty path is nothing. Text that is not UTF-8 is repaired.
 void write_figures(const std::string& path, const nlohmann::json& figures);
+// Writes report.html of a run, prints its figures, and writes them to `out`.
+void show_run(const std::string& run_dir, const std::string& out);
 nlohmann::json engines_json(const ops::EngineCounters& counters);
 
 // kUsage where `path` is not a regular file, or not a folder.

@@ -21,12 +21,22 @@ std::string memory_text(const PlanReport& r) {
   return text;
 }
 
+std::string refusals_text(const evidence::PlanFacts& site) {
+  std::string text;
+  for (const evidence::RefusedEngine& refused : site.refused)
+    text += fmt::format("    not {} ({}): {}\n", refused.engine, refused.kind, refused.reason);
+  return text;
+}
+
+// Refusals follow the first of the rows that they hold for.
 std::string sites_text(const PlanReport& r) {
   std::string text = "matrix products\n";
+  std::string last;
   for (const evidence::PlanFacts& site : r.sites) {
     text += fmt::format("  {:<8} {:<6} x{:<4} {:<28} {}\n", site.module, site.pass, site.num_sites, site.engine, site.desc);
-    for (const evidence::RefusedEngine& refused : site.refused)
-      text += fmt::format("    not {} ({}): {}\n", refused.engine, refused.kind, refused.reason);
+    const std::string refusals = refusals_text(site);
+    if (refusals != last) text += refusals;
+    last = refusals;
   }
   return text;
 }
