@@ -22,6 +22,8 @@ std::string refuse_memory_limit(const std::string& text) {
 }
 
 constexpr std::array<std::string_view, 1> kOnlyFp32 = {"fp32"};
+constexpr std::array<std::string_view, 1> kOnlyAll = {"all"};    // masks need chat data
+constexpr std::array<std::string_view, 1> kOnlyAuto = {"auto"};  // there is no probe yet
 
 constexpr std::array kSections = {
     Section{"run", "the run's folder and its random numbers"},
@@ -182,7 +184,10 @@ const std::array kSettings = {
     Setting{.path = "data.packing",
             .ref = at<&S::data, &DataSettings::packing>,
             .help = "documents: attention and positions end at document borders; stream: they do not"},
-    Setting{.path = "data.mask", .ref = at<&S::data, &DataSettings::mask>, .help = "tokens whose loss counts"},
+    Setting{.path = "data.mask",
+            .ref = at<&S::data, &DataSettings::mask>,
+            .help = "tokens whose loss counts",
+            .implemented = kOnlyAll},
     Setting{.path = "data.shuffle",
             .ref = at<&S::data, &DataSettings::shuffle>,
             .help = "order of documents drawn anew each epoch"},
@@ -365,6 +370,7 @@ const std::array kSettings = {
     Setting{.path = "evidence.probe",
             .ref = at<&S::evidence, &EvidenceSettings::probe>,
             .help = "whether an engine must have passed its probe before",
+            .implemented = kOnlyAuto,
             .effect = Effect::kNone},
     Setting{.path = "evidence.kernels",
             .ref = at<&S::evidence, &EvidenceSettings::kernels>,

@@ -61,7 +61,12 @@ void gemm(Context& context, SiteId site, Pass pass, const GemmArgs& args) {
 
   Refusal refusal;
   const auto& impl = planned_impl(context, row, desc, refusal);
-  if (impl.name != row.engine) context.counters.count_fallback(module_name(info.module), refusal.reason);
+  if (impl.name != row.engine) {
+    if (context.fallback_is_error)
+      fail_gate("[{}] {} refused {} ({}) and evidence.on_fallback = \"error\"", info.name, row.engine, desc.to_string(),
+                refusal.reason);
+    context.counters.count_fallback(module_name(info.module), refusal.reason);
+  }
   context.counters.count_call(module_name(info.module), impl.name);
   context.gemm_flops += 2.0 * static_cast<double>(desc.m) * static_cast<double>(desc.n) * static_cast<double>(desc.k);
   launch(context, impl, desc, args);

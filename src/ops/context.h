@@ -23,7 +23,8 @@ class Context {
   const Backend& backend;
   runtime::Arena& arena;
   const SitePlan* site_plan = nullptr;
-  EngineCounters counters;                                                         // GEMMs, by module
+  bool fallback_is_error = false;  // a planned engine that refuses a call ends the run (kGate) instead of being counted
+  EngineCounters counters;         // GEMMs, by module
   std::map<std::pair<std::string_view, std::string_view>, std::int64_t> op_calls;  // other ops: (op, implementation)
   double gemm_flops = 0.0;                                                         // 2*m*n*k summed over calls
 

@@ -39,12 +39,17 @@ struct Launch {
   std::span<std::byte> workspace;
 };
 
+// Native: operands enter the arithmetic in the format they are stored in. Emulated: they are widened first; the values
+// are the same, the speed is not.
+enum class EngineKind : std::uint8_t { kNative, kEmulated };
+
 template <typename Desc, typename Args>
 struct Impl {
   std::string_view name;  // "cpu.onednn.f32", "cpu.blocked.f32", "cpu.definition"
   Refusal (*supports)(const Desc&, const runtime::DeviceInfo&);
   std::int64_t (*workspace_bytes)(const Desc&, const runtime::DeviceInfo&);  // null: none
   void (*run)(const Desc&, const Args&, const Launch&);
+  EngineKind kind = EngineKind::kNative;
 };
 
 template <typename Desc, typename Args>

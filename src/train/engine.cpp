@@ -76,7 +76,7 @@ StepPlan plan_step(const EngineSpec& spec, const runtime::DeviceInfo& device, co
   StepPlan plan;
   const std::int64_t head_rows = std::min(model::head_chunk_rows(spec.model), spec.micro_batch_tokens());
   plan.sites = precision::build_site_plan(spec.recipe, model::gemm_sites(spec.model, spec.micro_batch_tokens(), head_rows),
-                                          backend.gemm, device);
+                                          backend.gemm, device, spec.engine_policy);
   const model::ParamTable table = model::build_param_table(spec.model);
   const model::Decoder decoder(spec.model, table, spec.recipe.compute);
   const optim::Optimizer optimizer(spec.optimizer, param_slices(table), table.total_elems);
@@ -119,6 +119,7 @@ Engine::Engine(const EngineSpec& spec, runtime::Device& device, const ops::Backe
   arena_ = std::make_unique<runtime::Arena>(memory_, plan_.memory.total_bytes);
   context_ = std::make_unique<ops::Context>(device.info(), backend, *arena_);
   context_->site_plan = &plan_.sites;
+  context_->fallback_is_error = spec_.fallback_is_error;
   Layout layout = allocate_layout(*arena_, spec_, table_, optimizer_);
   buffers_ = layout.buffers;
   state_ = layout.state;

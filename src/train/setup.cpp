@@ -132,6 +132,12 @@ EngineSpec engine_spec(const config::RunConfig& config, const model::ModelConfig
                   .optimizer = optimizer_config(config),
                   .seq_len = config.data.seq_len};
   spec.model.dtype = spec.recipe.compute;
+  spec.fallback_is_error = config.evidence.on_fallback == config::OnFallback::kError;
+  switch (config.evidence.engine) {
+    case config::EngineKind::kNative: spec.engine_policy = precision::EnginePolicy::kNative; break;
+    case config::EngineKind::kEmulated: spec.engine_policy = precision::EnginePolicy::kEmulated; break;
+    case config::EngineKind::kEither: spec.engine_policy = precision::EnginePolicy::kEither; break;
+  }
   switch (config.train.recompute) {
     case config::Recompute::kNone: spec.recompute = model::Recompute::kNone; break;
     case config::Recompute::kMlp: spec.recompute = model::Recompute::kMlp; break;

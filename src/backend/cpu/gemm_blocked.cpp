@@ -278,7 +278,7 @@ void run(const GemmDesc& desc, const GemmArgs& args, const ops::Launch& launch) 
 
 ops::Impl<GemmDesc, GemmArgs> gemm_blocked_f32() { return {"cpu.blocked.f32", supports_f32, workspace_bytes, run}; }
 ops::Impl<GemmDesc, GemmArgs> gemm_blocked_bf16_widened() {
-  return {"cpu.blocked.bf16_widened", supports_widened, workspace_bytes, run};
+  return {"cpu.blocked.bf16_widened", supports_widened, workspace_bytes, run, ops::EngineKind::kEmulated};
 }
 
 }  // namespace ida::cpu

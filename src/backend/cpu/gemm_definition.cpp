@@ -55,6 +55,6 @@ void run(const ops::GemmDesc& desc, const ops::GemmArgs& args, const ops::Launch
 
 }  // namespace
 
-ops::Impl<ops::GemmDesc, ops::GemmArgs> gemm_definition() { return {"cpu.definition", supports, nullptr, run}; }
+ops::Impl<ops::GemmDesc, ops::GemmArgs> gemm_definition() { return {"cpu.definition", supports, nullptr, run, ops::EngineKind::kEmulated}; }
 
 }  // namespace ida::cpu
