@@ -38,8 +38,8 @@ BpeModel::BpeModel(std::shared_ptr<const Vocabulary> vocabulary, const std::vect
   merges_.reserve(merges.size());
   for (const MergeRule& rule : merges) merges_.set(rule.left, rule.right, rule.merge);
   for (int byte = 0; byte < 256; ++byte) {
-    const std::string token = options_.byte_level ? bytes_to_alphabet(std::string(1, static_cast<char>(byte)))
-                                                  : fmt::format("<0x{:02X}>", byte);
+    const std::string token =
+        options_.byte_level ? bytes_to_alphabet(std::string(1, static_cast<char>(byte))) : fmt::format("<0x{:02X}>", byte);
     byte_ids_[static_cast<std::size_t>(byte)] = vocabulary_->id_of(token);
   }
   if (!options_.unk_token.empty()) unk_id_ = vocabulary_->id_of(options_.unk_token);

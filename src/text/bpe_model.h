@@ -64,8 +64,8 @@ class BpeModel {
   std::uint32_t cache_owner_ = 0;  // unique in the process: names this model in the per-thread word caches
   std::array<std::int32_t, 256> byte_ids_{};
   std::vector<std::string> token_bytes_;
-  StringMap<std::int32_t> id_of_bytes_;                      // byte level with ignore_merges
-  std::unordered_map<char32_t, std::int32_t> char_ids_;      // tokens of one character
+  StringMap<std::int32_t> id_of_bytes_;                  // byte level with ignore_merges
+  std::unordered_map<char32_t, std::int32_t> char_ids_;  // tokens of one character
   std::int32_t unk_id_ = kNoToken;
   bool cut_before_metaspace_ = false;  // no merge joins "x" and U+2581, so words may be cut there
 };

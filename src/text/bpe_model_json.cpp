@@ -55,7 +55,8 @@ std::shared_ptr<const Vocabulary> read_vocabulary(const JsonPart& json) {
   auto vocabulary = std::make_shared<Vocabulary>();
   const std::string where = json.where() + ".vocab";
   for (const auto& [token, id] : tokens->items()) {
-    if (!id.is_number_integer()) fail_corrupt("{}: token `{}` has the id {}", where, printable_excerpt(token), json_excerpt(id));
+    if (!id.is_number_integer())
+      fail_corrupt("{}: token `{}` has the id {}", where, printable_excerpt(token), json_excerpt(id));
     vocabulary->add(token, id.get<std::int64_t>(), where);
   }
   if (vocabulary->size() == 0) fail_corrupt("{}: it is empty", where);

@@ -47,7 +47,8 @@ class Trainer {
       if (char_to_byte(code) >= 0) add_token(spelled(code));
     }
     for (int byte = 0; byte < 256; ++byte) {
-      byte_ids_[static_cast<std::size_t>(byte)] = ids_.find(spelled(byte_to_char(static_cast<unsigned char>(byte))))->second;
+      byte_ids_[static_cast<std::size_t>(byte)] =
+          ids_.find(spelled(byte_to_char(static_cast<unsigned char>(byte))))->second;
     }
   }
 
@@ -96,8 +97,13 @@ class Trainer {
   std::string tokenizer_json() const {
     nlohmann::json added = nlohmann::json::array();
     for (const std::string& token : options_.special_tokens) {
-      added.push_back({{"id", ids_.find(token)->second}, {"content", token}, {"single_word", false}, {"lstrip", false},
-                       {"rstrip", false}, {"normalized", false}, {"special", true}});
+      added.push_back({{"id", ids_.find(token)->second},
+                       {"content", token},
+                       {"single_word", false},
+                       {"lstrip", false},
+                       {"rstrip", false},
+                       {"normalized", false},
+                       {"special", true}});
     }
     nlohmann::json vocab = nlohmann::json::object();
     for (std::size_t id = 0; id < tokens_.size(); ++id) vocab[tokens_[id]] = id;
@@ -117,9 +123,16 @@ class Trainer {
         {"post_processor", nullptr},
         {"decoder", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}}},
         {"model",
-         {{"type", "BPE"}, {"dropout", nullptr}, {"unk_token", nullptr}, {"continuing_subword_prefix", nullptr},
-          {"end_of_word_suffix", nullptr}, {"fuse_unk", false}, {"byte_fallback", false}, {"ignore_merges", false},
-          {"vocab", std::move(vocab)}, {"merges", std::move(merges)}}}};
+         {{"type", "BPE"},
+          {"dropout", nullptr},
+          {"unk_token", nullptr},
+          {"continuing_subword_prefix", nullptr},
+          {"end_of_word_suffix", nullptr},
+          {"fuse_unk", false},
+          {"byte_fallback", false},
+          {"ignore_merges", false},
+          {"vocab", std::move(vocab)},
+          {"merges", std::move(merges)}}}};
     return json.dump(2) + "\n";
   }
 
@@ -139,7 +152,8 @@ class Trainer {
   void check_options() const {
     std::unordered_set<std::string> seen;
     for (const std::string& token : options_.special_tokens) {
-      if (!is_valid_utf8(token)) fail_usage("tokenizer training: special token `{}` is not UTF-8", printable_excerpt(token));
+      if (!is_valid_utf8(token))
+        fail_usage("tokenizer training: special token `{}` is not UTF-8", printable_excerpt(token));
       const std::optional<std::string> bytes = alphabet_to_bytes(token);
       if (token.empty() || (bytes && bytes->size() == 1) || !seen.insert(token).second) {
         fail_usage("tokenizer training: special token `{}` is empty, one byte of the alphabet, or given twice", token);
@@ -149,7 +163,8 @@ class Trainer {
       fail_usage("tokenizer training: vocab_size is {}, expected {} ({} special tokens and 256 bytes) to {}",
                  options_.vocab_size, num_fixed(), options_.special_tokens.size(), kMaxTokenId);
     }
-    if (options_.min_frequency < 0) fail_usage("tokenizer training: min_frequency is {}, expected 0 or more", options_.min_frequency);
+    if (options_.min_frequency < 0)
+      fail_usage("tokenizer training: min_frequency is {}, expected 0 or more", options_.min_frequency);
   }
 
   // The id of `token`, which is new unless two pairs spell the same.

@@ -24,8 +24,8 @@ enum class WordPattern {
 };
 
 struct BpeTrainerOptions {
-  std::int64_t vocab_size = 8192;    // special tokens and bytes included; the result is smaller when merges run out
-  std::int64_t min_frequency = 0;    // pairs seen less often do not merge
+  std::int64_t vocab_size = 8192;  // special tokens and bytes included; the result is smaller when merges run out
+  std::int64_t min_frequency = 0;  // pairs seen less often do not merge
   std::vector<std::string> special_tokens = {"<|endoftext|>"};  // the first one is the eos token
   WordPattern pattern = WordPattern::kGpt2;
   // Called now and then: words counted, then merges made, of how many; may be empty.

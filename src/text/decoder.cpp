@@ -109,7 +109,8 @@ class Metaspace final : public DecoderStep {
       const std::string_view content = i == 0 && drop_first_ ? "" : " ";
       std::string out;
       std::size_t done = 0;
-      for (std::size_t at = tokens[i].find(replacement_); at != std::string::npos; at = tokens[i].find(replacement_, done)) {
+      for (std::size_t at = tokens[i].find(replacement_); at != std::string::npos;
+           at = tokens[i].find(replacement_, done)) {
         out.append(tokens[i], done, at - done);
         out += content;
         done = at + replacement_.size();

@@ -6,7 +6,7 @@
 namespace ida::text {
 
 struct Merge {
-  std::uint32_t rank = 0;  // lower merges first
+  std::uint32_t rank = 0;  // lower merges first; no two pairs share one
   std::int32_t result = 0;
 };
 
@@ -38,9 +38,7 @@ class MergeTable {
   static std::uint64_t key_of(std::int32_t left, std::int32_t right) {
     return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
   }
-  std::size_t home(std::uint64_t key) const {
-    return static_cast<std::size_t>((key * 0x9E3779B97F4A7C15ULL) >> shift_);
-  }
+  std::size_t home(std::uint64_t key) const { return static_cast<std::size_t>((key * 0x9E3779B97F4A7C15ULL) >> shift_); }
   void insert(std::uint64_t key, Merge merge);
   void grow(std::size_t capacity);
 

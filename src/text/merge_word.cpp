@@ -31,7 +31,8 @@ void merge_short(const MergeTable& merges, std::vector<std::int32_t>& ids) {
     ids[best] = pairs[best].result;
     const auto gap = static_cast<std::ptrdiff_t>(best) + 1;
     std::copy(ids.begin() + gap + 1, ids.begin() + static_cast<std::ptrdiff_t>(n), ids.begin() + gap);
-    if (best + 2 < n) std::copy(pairs.begin() + gap + 1, pairs.begin() + static_cast<std::ptrdiff_t>(n) - 1, pairs.begin() + gap);
+    if (best + 2 < n)
+      std::copy(pairs.begin() + gap + 1, pairs.begin() + static_cast<std::ptrdiff_t>(n) - 1, pairs.begin() + gap);
     --n;
     if (best > 0) pairs[best - 1] = merge_of(merges, ids[best - 1], ids[best]);
     if (best + 1 < n) pairs[best] = merge_of(merges, ids[best], ids[best + 1]);

@@ -42,9 +42,7 @@ class PairMerger {
     std::int64_t count = 0;
     std::uint64_t key = 0;
     std::vector<std::uint32_t> words;
-    bool operator<(const Entry& other) const {
-      return count != other.count ? count < other.count : key > other.key;
-    }
+    bool operator<(const Entry& other) const { return count != other.count ? count < other.count : key > other.key; }
   };
 
   static std::uint64_t key_of(std::int32_t left, std::int32_t right) {
@@ -60,7 +58,7 @@ class PairMerger {
   std::vector<Word> words_;
   std::unordered_map<std::uint64_t, PairState> pairs_;
   std::vector<std::uint64_t> gained_;  // pairs with new_words
-  std::vector<Entry> queue_;      // a heap, the best in front
+  std::vector<Entry> queue_;           // a heap, the best in front
 };
 
 }  // namespace ida::text

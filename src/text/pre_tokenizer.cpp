@@ -24,8 +24,7 @@ void emit(const Piece& piece, std::size_t begin, std::size_t end, const PieceSin
 class ByteLevel final : public PreTokenizerStep {
  public:
   // `spell`: hand the words on in the byte alphabet.
-  ByteLevel(const JsonPart& json, bool spell)
-      : add_prefix_space_(json.flag("add_prefix_space", true)), spell_(spell) {
+  ByteLevel(const JsonPart& json, bool spell) : add_prefix_space_(json.flag("add_prefix_space", true)), spell_(spell) {
     json.allow_keys({"type", "add_prefix_space", "trim_offsets", "use_regex"});
     if (json.flag("use_regex", true)) regex_.emplace(kGpt2Pattern, json.where());
   }
@@ -127,7 +126,8 @@ class Metaspace final : public PreTokenizerStep {
     json.allow_keys({"type", "replacement", "prepend_scheme", "split", "add_prefix_space", "str_rep"});
     const bool add_prefix_space = json.flag("add_prefix_space", true);
     const std::string scheme = json.string_or("prepend_scheme", add_prefix_space ? "always" : "never");
-    if (scheme != "always" && scheme != "first" && scheme != "never") json.corrupt("prepend_scheme", "always, first or never");
+    if (scheme != "always" && scheme != "first" && scheme != "never")
+      json.corrupt("prepend_scheme", "always, first or never");
     always_ = scheme == "always";
     first_ = scheme == "first";
     if (replacement_.empty()) json.corrupt("replacement", "one character");

@@ -70,9 +70,9 @@ Regex::Regex(std::string_view pattern, std::string_view where) : pattern_(patter
   pcre2_set_parens_nest_limit(context.get(), kMaxPatternGroups);
   int error = 0;
   PCRE2_SIZE offset = 0;
-  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                                   PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &offset,
-                                   context.get());
+  pcre2_code* code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &offset, context.get());
   if (code == nullptr) {
     fail_usage("{}: regex `{}` is not accepted: {}", where, printable_excerpt(pattern), error_text(error));
   }

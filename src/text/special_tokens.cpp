@@ -12,7 +12,7 @@ namespace ida::text {
 namespace {
 
 constexpr std::array<std::string_view, 4> kBosNames = {"<s>", "<|begin_of_text|>", "<bos>", "<|startoftext|>"};
-constexpr std::array<std::string_view, 6> kEosNames = {"<|endoftext|>", "</s>",     "<|end_of_text|>",
+constexpr std::array<std::string_view, 6> kEosNames = {"<|endoftext|>", "</s>",       "<|end_of_text|>",
                                                        "<eos>",         "<|im_end|>", "<|eot_id|>"};
 constexpr std::array<std::string_view, 4> kPadNames = {"<pad>", "<|pad|>", "[PAD]", "<|finetune_right_pad_id|>"};
 

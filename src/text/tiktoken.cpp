@@ -74,7 +74,8 @@ std::vector<RankLine> parse_lines(std::string_view file, std::string_view origin
     if (line.empty()) continue;
     std::optional<RankLine> parsed = parse_line(line);
     if (!parsed && lines.empty()) {
-      fail_usage("{}: neither JSON nor a tiktoken rank file (SentencePiece models are not read: use tokenizer.json)", origin);
+      fail_usage("{}: neither JSON nor a tiktoken rank file (SentencePiece models are not read: use tokenizer.json)",
+                 origin);
     }
     if (!parsed) fail_corrupt("{}:{}: expected `<base64> <rank>`, got `{}`", origin, number, printable_excerpt(line));
     lines.push_back(std::move(*parsed));
@@ -105,8 +106,9 @@ void append_merges(const std::string& token, const Ranks& ranks, nlohmann::json&
 // The special tokens of Llama 3, in the order of their ids.
 std::vector<std::string> llama3_special_tokens() {
   const auto reserved = [](int i) { return fmt::format("<|reserved_special_token_{}|>", i); };
-  std::vector<std::string> names = {"<|begin_of_text|>",   "<|end_of_text|>",   reserved(0), reserved(1), reserved(2), reserved(3),
-                                    "<|start_header_id|>", "<|end_header_id|>", reserved(4), "<|eot_id|>"};
+  std::vector<std::string> names = {"<|begin_of_text|>", "<|end_of_text|>", reserved(0),           reserved(1),
+                                    reserved(2),         reserved(3),       "<|start_header_id|>", "<|end_header_id|>",
+                                    reserved(4),         "<|eot_id|>"};
   for (int i = 5; i < kNumReserved; ++i) names.push_back(reserved(i));
   return names;
 }
@@ -135,7 +137,8 @@ std::string tokenizer_json_of_ranks(std::string_view rank_file, std::string_view
   Ranks ranks;
   nlohmann::json vocab = nlohmann::json::object();
   for (const RankLine& line : lines) {
-    if (!ranks.emplace(line.token, line.rank).second) fail_corrupt("{}: the token of rank {} appears twice", origin, line.rank);
+    if (!ranks.emplace(line.token, line.rank).second)
+      fail_corrupt("{}: the token of rank {} appears twice", origin, line.rank);
     vocab[bytes_to_alphabet(line.token)] = line.rank;
   }
   nlohmann::json merges = nlohmann::json::array();
@@ -144,8 +147,13 @@ std::string tokenizer_json_of_ranks(std::string_view rank_file, std::string_view
   std::int64_t id = lines.back().rank + 1;
   const std::int64_t bos_id = id;
   for (const std::string& name : llama3_special_tokens()) {
-    added.push_back({{"id", id++}, {"content", name}, {"single_word", false}, {"lstrip", false}, {"rstrip", false},
-                     {"normalized", false}, {"special", true}});
+    added.push_back({{"id", id++},
+                     {"content", name},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", true}});
   }
   const nlohmann::json split = {
       {"type", "Split"}, {"pattern", {{"Regex", kLlama3Pattern}}}, {"behavior", "Isolated"}, {"invert", false}};
@@ -160,9 +168,16 @@ std::string tokenizer_json_of_ranks(std::string_view rank_file, std::string_view
        {{"type", "Sequence"}, {"processors", nlohmann::json::array({byte_level(false), bos_template(bos_id)})}}},
       {"decoder", byte_level(true)},
       {"model",
-       {{"type", "BPE"}, {"dropout", nullptr}, {"unk_token", nullptr}, {"continuing_subword_prefix", nullptr},
-        {"end_of_word_suffix", nullptr}, {"fuse_unk", false}, {"byte_fallback", false}, {"ignore_merges", true},
-        {"vocab", std::move(vocab)}, {"merges", std::move(merges)}}}};
+       {{"type", "BPE"},
+        {"dropout", nullptr},
+        {"unk_token", nullptr},
+        {"continuing_subword_prefix", nullptr},
+        {"end_of_word_suffix", nullptr},
+        {"fuse_unk", false},
+        {"byte_fallback", false},
+        {"ignore_merges", true},
+        {"vocab", std::move(vocab)},
+        {"merges", std::move(merges)}}}};
   return json.dump();
 }
 

@@ -52,7 +52,8 @@ class AddedTokenList {
   std::unordered_set<std::int32_t> ids_;
 };
 
-std::vector<AddedToken> read_added_tokens(const JsonPart& root, const TokenizerConfig& config, const Vocabulary& vocabulary) {
+std::vector<AddedToken> read_added_tokens(const JsonPart& root, const TokenizerConfig& config,
+                                          const Vocabulary& vocabulary) {
   AddedTokenList list(vocabulary);
   if (root.find("added_tokens") != nullptr) {
     for (const JsonPart& part : root.parts("added_tokens")) {
@@ -78,8 +79,8 @@ std::string hash_of(const nlohmann::json& root, const TokenizerParts& parts) {
                             {"before", parts.around.before},
                             {"after", parts.around.after}};
   for (const AddedToken& token : parts.added.tokens()) {
-    special["added"].push_back({token.id, token.content, token.single_word, token.lstrip, token.rstrip, token.normalized,
-                                token.special});
+    special["added"].push_back(
+        {token.id, token.content, token.single_word, token.lstrip, token.rstrip, token.normalized, token.special});
   }
   return sha256_hex(canonical.dump() + "\n" + special.dump());
 }

@@ -66,8 +66,8 @@ void append_normalized(std::string& out, std::string_view valid_text, NormalForm
     const Utf8Char c = decode_utf8(valid_text, i);
     utf8proc_int32_t parts[32];  // the longest decomposition has 18 code points (U+FDFA)
     int last_bound_class = 0;
-    const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c.code), parts, 32, decompose_options,
-                                               &last_bound_class);
+    const auto count =
+        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c.code), parts, 32, decompose_options, &last_bound_class);
     if (count < 0 || count > 32) fail_runtime("utf8proc_decompose_char failed on U+{:04X}", static_cast<unsigned>(c.code));
     codes.insert(codes.end(), parts, parts + count);
     i += c.length;
@@ -87,7 +87,9 @@ void append_normalized(std::string& out, std::string_view valid_text, NormalForm
 Utf8Char decode_utf8(std::string_view text, std::size_t offset) {
   const auto lead = static_cast<unsigned char>(text[offset]);
   if (lead < 0x80) return {lead, 1, true};
-  const auto tail = [&](std::size_t i) { return static_cast<char32_t>(static_cast<unsigned char>(text[offset + i]) & 0x3F); };
+  const auto tail = [&](std::size_t i) {
+    return static_cast<char32_t>(static_cast<unsigned char>(text[offset + i]) & 0x3F);
+  };
   if (lead >= 0xC2 && lead <= 0xDF && is_continuation(text, offset + 1)) {
     return {static_cast<char32_t>(lead & 0x1F) << 6 | tail(1), 2, true};
   }

@@ -36,10 +36,10 @@ void for_each_utf8_run(std::string_view text, Visit&& visit) {
 
 using CharPredicate = bool (*)(char32_t);
 
-bool is_white_space(char32_t code);   // property White_Space
-bool is_numeric(char32_t code);       // Nd, Nl, No
-bool is_punctuation(char32_t code);   // ASCII punctuation or a P category
-bool is_word_char(char32_t code);     // what `\w` means to Unicode regexes: Alphabetic, M, Nd, Pc, Join_Control
+bool is_white_space(char32_t code);  // property White_Space
+bool is_numeric(char32_t code);      // Nd, Nl, No
+bool is_punctuation(char32_t code);  // ASCII punctuation or a P category
+bool is_word_char(char32_t code);    // what `\w` means to Unicode regexes: Alphabetic, M, Nd, Pc, Join_Control
 
 enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 

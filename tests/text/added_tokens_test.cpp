@@ -30,7 +30,8 @@ nlohmann::json flagged(const std::string& content, const char* flag) {
 }
 
 TEST(AddedTokens, LeftmostThenLongestWins) {
-  const Tokenizer tokenizer = with_added("abc<>", {added_token(0, "<a>"), added_token(0, "<a>b"), added_token(0, "b<a"), added_token(0, "bc")});
+  const Tokenizer tokenizer =
+      with_added("abc<>", {added_token(0, "<a>"), added_token(0, "<a>b"), added_token(0, "b<a"), added_token(0, "bc")});
   EXPECT_EQ(tokens_of(tokenizer, "<a>bc"), (Tokens{"<a>b", "c"}));
   EXPECT_EQ(tokens_of(tokenizer, "b<a>"), (Tokens{"b<a", ">"}));
   EXPECT_EQ(tokens_of(tokenizer, "<a<a>"), (Tokens{"<", "a", "<a>"}));
@@ -64,8 +65,12 @@ TEST(AddedTokens, SingleWordsTouchNoWordCharacter) {
   EXPECT_EQ(count("cat cat-cat"), 3);
   EXPECT_EQ(count("catcat"), 0);
   EXPECT_EQ(count("cat_ acat"), 0);
-  EXPECT_EQ(count("\xC3\xA9" "cat cat\xCC\x81"), 0);  // a letter before, a mark after
-  EXPECT_EQ(count("\xFF" "cat\xFF"), 1);
+  EXPECT_EQ(count("\xC3\xA9"
+                  "cat cat\xCC\x81"),
+            0);  // a letter before, a mark after
+  EXPECT_EQ(count("\xFF"
+                  "cat\xFF"),
+            1);
 }
 
 TEST(AddedTokens, NormalizedOnesAreSoughtInNormalisedText) {
@@ -105,7 +110,8 @@ TEST(AddedTokens, SpecialOnesCanBeLeftOutOfDecoding) {
 
 TEST(AddedTokens, OddUnicodeAroundThemDoesNoHarm) {
   const Tokenizer tokenizer = with_added("ab", {flagged("<m>", "rstrip"), flagged("\xE3\x80\x80", "lstrip")});
-  for (const char* text : {"<m>\xE3\x80", "\xE3\x80\x80\xE3\x80\x80", "<m>\xE3\x80\x80<m>", "\xCC\x81<m>\xCC\x81", "\x80\x80\x80<m>"}) {
+  for (const char* text :
+       {"<m>\xE3\x80", "\xE3\x80\x80\xE3\x80\x80", "<m>\xE3\x80\x80<m>", "\xCC\x81<m>\xCC\x81", "\x80\x80\x80<m>"}) {
     EXPECT_FALSE(tokenizer.encode(text).empty()) << text;
   }
 }

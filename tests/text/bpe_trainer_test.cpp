@@ -27,16 +27,21 @@ const std::vector<std::string> kDocuments = {
     "The river carries the stones, and the stones remember the river.\nIt's 1984, or 2024; they don't care.\n",
     "A tokenizer turns text into numbers: the longer the text, the longer the list. Numbers turn back into text.\n"
     "    indented    lines    keep    their    blanks\n",
-    "\xC3\x9Cn\xC3\xAF" "c\xC3\xB6" "d\xC3\xA9 and \xE6\x97\xA5\xE6\x9C\xAC\xE8\xAA\x9E and \xE6\x97\xA5\xE6\x9C\xAC are bytes to it. "
+    "\xC3\x9Cn\xC3\xAF"
+    "c\xC3\xB6"
+    "d\xC3\xA9 and \xE6\x97\xA5\xE6\x9C\xAC\xE8\xAA\x9E and \xE6\x97\xA5\xE6\x9C\xAC are bytes to it. "
     "aaaaaaaa aaaa aaaaaaaaaaaa\n"};
 
 // What the `tokenizers` package 0.23 learns from kDocuments with vocab_size 310, min_frequency 2.
 TEST(BpeTrainer, EqualsThePackage) {
+  // clang-format off
   const std::vector<std::string> expected = {
-      "a a", "Ġ t", "h e", "Ġ Ġ", "aa aa", "Ġt he", "e r", "e s", "o n", "ĠĠ Ġ", "a n", "i n", "Ġ l", "a r", "b er", "e x",
-      "m ber", "r i", "s t", "Ġ b", "Ġ aaaa", "Ġ an", "Ġ in", "Ġt ex", "Ġan d", "Ġtex t", "c ar", "e n", "g er", "r n", "t o",
-      "u mber", "u rn", "v er", "¥ æ", "æ Ĺ", "Ġ ri", "Ġ st", "Ġ car", "Ġ æĹ", "ľ ¬", "Ġt o", "Ġt urn", "on es", "on ger",
-      "Ġl onger", "Ġaaaa aaaa", "Ġin to", "umber s", "¥æ ľ¬", "Ġri ver", "Ġst ones", "ĠæĹ ¥æľ¬"};
+      "a a", "Ġ t", "h e", "Ġ Ġ", "aa aa", "Ġt he", "e r", "e s", "o n", "ĠĠ Ġ", "a n", "i n", "Ġ l", "a r",
+      "b er", "e x", "m ber", "r i", "s t", "Ġ b", "Ġ aaaa", "Ġ an", "Ġ in", "Ġt ex", "Ġan d", "Ġtex t",
+      "c ar", "e n", "g er", "r n", "t o", "u mber", "u rn", "v er", "¥ æ", "æ Ĺ", "Ġ ri", "Ġ st", "Ġ car",
+      "Ġ æĹ", "ľ ¬", "Ġt o", "Ġt urn", "on es", "on ger", "Ġl onger", "Ġaaaa aaaa", "Ġin to", "umber s",
+      "¥æ ľ¬", "Ġri ver", "Ġst ones", "ĠæĹ ¥æľ¬"};
+  // clang-format on
   const Tokenizer tokenizer = train(kDocuments, {.vocab_size = 310, .min_frequency = 2});
   std::vector<std::string> merges;
   for (const auto& [left, right] : merges_of(tokenizer)) merges.push_back(left + " " + right);
@@ -108,7 +113,8 @@ TEST(BpeTrainer, EqualsTheDefinitionOnWordsWithoutOverlaps) {
 }
 
 TEST(BpeTrainer, IdsAreSpecialTokensThenBytesThenMerges) {
-  const Tokenizer tokenizer = train({"xyxyxy xy"}, {.vocab_size = 260, .special_tokens = {"<|endoftext|>", "<|im_start|>"}});
+  const Tokenizer tokenizer =
+      train({"xyxyxy xy"}, {.vocab_size = 260, .special_tokens = {"<|endoftext|>", "<|im_start|>"}});
   EXPECT_EQ(tokenizer.id_of("<|endoftext|>"), 0);
   EXPECT_EQ(tokenizer.id_of("<|im_start|>"), 1);
   EXPECT_EQ(tokenizer.id_of("!"), 2);
@@ -144,7 +150,8 @@ TEST(BpeTrainer, PatternsDecideTheWords) {
   const auto longest = [&](WordPattern pattern) {
     const Tokenizer tokenizer = train(numbers, {.vocab_size = 400, .pattern = pattern});
     std::size_t length = 0;
-    for (std::int64_t id = 257; id < tokenizer.vocab_size(); ++id) length = std::max(length, tokenizer.token_of(id)->size());
+    for (std::int64_t id = 257; id < tokenizer.vocab_size(); ++id)
+      length = std::max(length, tokenizer.token_of(id)->size());
     return length;
   };
   EXPECT_EQ(longest(WordPattern::kGpt2), 5u);

@@ -130,7 +130,7 @@ TEST(ByteLevel, SplitBehaviors) {
   EXPECT_EQ(lengths_with("Isolated", false), (Lengths{1, 1, 1, 1, 1}));
   EXPECT_EQ(lengths_with("Removed", false), (Lengths{1, 1}));
   EXPECT_EQ(lengths_with("Removed", true), (Lengths{1, 1, 1}));
-  EXPECT_EQ(lengths_with("Contiguous", false), (Lengths{1, 2, 1, 1}));           // x|aaa|y
+  EXPECT_EQ(lengths_with("Contiguous", false), (Lengths{1, 2, 1, 1}));             // x|aaa|y
   EXPECT_EQ(lengths_with("MergedWithPrevious", false), (Lengths{1, 1, 1, 1, 1}));  // xa|a|a|y
   EXPECT_EQ(lengths_with("MergedWithNext", false), (Lengths{1, 1, 1, 1, 1}));      // x|a|a|ay
 }
@@ -156,6 +156,16 @@ TEST(ByteLevel, VocabulariesOfRawBytesRoundTrip) {
   const std::string text = "a b\n\xC3\xA9\xFF";
   EXPECT_EQ(tokenizer.encode(text), (Ids{'a', ' ', 'b', '\n', 0xC3, 0xA9, 0xFF}));
   EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
+}
+
+TEST(ByteLevel, BytesWithoutATokenBecomeTheUnknownTokenOrNothing) {
+  nlohmann::json json = bpe_json({"<unk>", "a"}, {});
+  json["pre_tokenizer"] = byte_level(true);
+  EXPECT_EQ(make_tokenizer(json).encode("xxaxa"), (Ids{1, 1}));
+  json["model"]["unk_token"] = "<unk>";
+  EXPECT_EQ(make_tokenizer(json).encode("xxaxa"), (Ids{0, 0, 1, 0, 1}));
+  json["model"]["fuse_unk"] = true;
+  EXPECT_EQ(make_tokenizer(json).encode("xxaxa"), (Ids{0, 1, 0, 1}));
 }
 
 TEST(ByteLevel, ThreadsAndTokenizersDoNotMixTheirCaches) {

@@ -31,15 +31,19 @@ TEST(WordPatterns, Gpt2LeavesTheLastBlankToTheNextWord) {
 }
 
 TEST(WordPatterns, Llama3SplitsNumbersByThreeAndIgnoresCaseInContractions) {
-  EXPECT_EQ(parts_of(kLlama3Pattern, "DON'T 12345!\n\n  a"),
-            (Parts{"DON", "'T", " ", "123", "45", "!\n\n", " ", " a"}));
+  EXPECT_EQ(parts_of(kLlama3Pattern, "DON'T 12345!\n\n  a"), (Parts{"DON", "'T", " ", "123", "45", "!\n\n", " ", " a"}));
   EXPECT_EQ(parts_of(kQwen2Pattern, "a123"), (Parts{"a", "1", "2", "3"}));
   EXPECT_EQ(parts_of(kLlama3Pattern, " \n \n  b"), (Parts{" \n \n", " ", " b"}));
 }
 
 TEST(Regex, BlankMeansWhiteSpaceNotPcre2sWiderSet) {
   // U+180E counts as a blank for PCRE2; to the tokenizers it is an ordinary sign.
-  EXPECT_EQ(parts_of(R"(\s+)", "a\xE1\xA0\x8E" "b\xC2\x85 c"), (Parts{"~a\xE1\xA0\x8E" "b", "\xC2\x85 ", "~c"}));
+  EXPECT_EQ(parts_of(R"(\s+)",
+                     "a\xE1\xA0\x8E"
+                     "b\xC2\x85 c"),
+            (Parts{"~a\xE1\xA0\x8E"
+                   "b",
+                   "\xC2\x85 ", "~c"}));
   EXPECT_EQ(parts_of(kGpt2Pattern, "\xE1\xA0\x8E"), (Parts{"\xE1\xA0\x8E"}));
   EXPECT_EQ(parts_of(R"([^\s]+)", "a b"), (Parts{"a", "~ ", "b"}));
 }
@@ -58,9 +62,7 @@ TEST(Regex, NestedClassesAreUnions) {
   expect_error(ExitCode::kUsage, "without its end", [] { Regex("[a", "here"); });
 }
 
-TEST(Regex, EmptyMatchesCutGaps) {
-  EXPECT_EQ(parts_of("(?=[A-Z])", "aBcD"), (Parts{"~a", "", "~Bc", "", "~D"}));
-}
+TEST(Regex, EmptyMatchesCutGaps) { EXPECT_EQ(parts_of("(?=[A-Z])", "aBcD"), (Parts{"~a", "", "~Bc", "", "~D"})); }
 
 TEST(Regex, LongTextsOfOneKindMatchInOnePiece) {
   for (const char c : {'a', '1', '!', ' ', '\n'}) {

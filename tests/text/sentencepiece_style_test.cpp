@@ -23,8 +23,7 @@ nlohmann::json small_model() {
   for (int byte = 0; byte < 256; ++byte) tokens.push_back(fmt::format("<0x{:02X}>", byte));
   for (const char* token : {"a", "b", "c"}) tokens.emplace_back(token);
   tokens.insert(tokens.end(), {kSpace, "ab", kSpace + "ab", kSpace + kSpace, kSpace + "a"});
-  nlohmann::json json =
-      bpe_json(tokens, {"a b", kSpace + " ab", kSpace + " " + kSpace, kSpace + " a"});
+  nlohmann::json json = bpe_json(tokens, {"a b", kSpace + " ab", kSpace + " " + kSpace, kSpace + " a"});
   json["model"]["unk_token"] = "<unk>";
   json["model"]["byte_fallback"] = true;
   json["model"]["fuse_unk"] = true;
@@ -76,7 +75,7 @@ TEST(SentencePieceStyle, LongTextsAndLongWords) {
   std::string text;
   for (int i = 0; i < 100000; ++i) text += i == 0 ? "ab" : " ab";
   EXPECT_EQ(tokenizer.encode(text).size(), 100000u);
-  EXPECT_EQ(tokenizer.encode(std::string(1 << 20, 'a')).size(), 1u << 20);      // the blank takes the first one
+  EXPECT_EQ(tokenizer.encode(std::string(1 << 20, 'a')).size(), 1u << 20);  // the blank takes the first one
   EXPECT_EQ(tokenizer.encode(std::string((1 << 20) - 1, ' ')).size(), 1u << 19);
 }
 
@@ -101,7 +100,8 @@ TEST(Metaspace, PrependsAlwaysFirstOrNever) {
   EXPECT_EQ(tokens_with(metaspace("never", true), "a  b"), (Tokens{"a", kSpace, kSpace, "b"}));
   EXPECT_EQ(tokens_with(metaspace("never", false), "a  b"), (Tokens{"a", kSpace + kSpace, "b"}));
   // The spelling before prepend_scheme existed.
-  const nlohmann::json old = {{"type", "Metaspace"}, {"replacement", kSpace}, {"add_prefix_space", true}, {"str_rep", kSpace}};
+  const nlohmann::json old = {
+      {"type", "Metaspace"}, {"replacement", kSpace}, {"add_prefix_space", true}, {"str_rep", kSpace}};
   EXPECT_EQ(tokens_with(old, "ab"), (Tokens{kSpace + "ab"}));
 }
 

@@ -42,7 +42,8 @@ TEST(SpecialTokens, TheTemplateAddsThemOnlyWhenAsked) {
   EXPECT_EQ(tokenizer.encode("", true), (Ids{1, 2}));
   EXPECT_TRUE(tokenizer.adds_bos());
   EXPECT_TRUE(tokenizer.adds_eos());
-  json["post_processor"] = {{"type", "Sequence"}, {"processors", {{{"type", "ByteLevel"}, {"trim_offsets", false}}, json["post_processor"]}}};
+  json["post_processor"] = {{"type", "Sequence"},
+                            {"processors", {{{"type", "ByteLevel"}, {"trim_offsets", false}}, json["post_processor"]}}};
   EXPECT_EQ(make_tokenizer(json).encode("a", true), (Ids{1, 0, 2}));
 }
 
@@ -50,7 +51,8 @@ TEST(SpecialTokens, ATemplateAndTheFlagTogetherGiveOneBos) {
   nlohmann::json json = small();
   json["post_processor"] = template_of({special_piece("<s>"), kSequenceA});
   for (const char* name : {"LlamaTokenizerFast", "PreTrainedTokenizerFast"}) {
-    const Tokenizer tokenizer = with_config(json, {{"add_bos_token", true}, {"bos_token", "<s>"}, {"tokenizer_class", name}});
+    const Tokenizer tokenizer =
+        with_config(json, {{"add_bos_token", true}, {"bos_token", "<s>"}, {"tokenizer_class", name}});
     EXPECT_EQ(tokenizer.encode("a", true), (Ids{1, 0})) << name;
   }
 }
@@ -88,20 +90,27 @@ TEST(SpecialTokens, NamesComeFromTheConfigThenFromCustom) {
 }
 
 TEST(SpecialTokens, TheConfigBringsFurtherAddedTokens) {
-  const nlohmann::json config = {{"added_tokens_decoder", {{"9", {{"content", "<new>"}, {"special", true}}}, {"1", {{"content", "<s>"}}}}}};
+  const nlohmann::json config = {
+      {"added_tokens_decoder", {{"9", {{"content", "<new>"}, {"special", true}}}, {"1", {{"content", "<s>"}}}}}};
   const Tokenizer tokenizer = with_config(small(), config);
   EXPECT_EQ(tokenizer.encode("a<new><s>"), (Ids{0, 9, 1}));
   EXPECT_EQ(tokenizer.vocab_size(), 10);
   EXPECT_TRUE(tokenizer.is_special(9));
-  expect_error(ExitCode::kCorrupt, "token id as key",
-               [] { with_config(small(), {{"added_tokens_decoder", {{"9x", {{"content", "<new>"}}}}}}); });
-  expect_error(ExitCode::kCorrupt, "in the vocabulary",
-               [] { with_config(small(), {{"added_tokens_decoder", {{"0", {{"content", "<new>"}}}}}}); });
+  expect_error(ExitCode::kCorrupt, "token id as key", [] {
+    with_config(small(), {{"added_tokens_decoder", {{"9x", {{"content", "<new>"}}}}}});
+  });
+  expect_error(ExitCode::kCorrupt, "in the vocabulary", [] {
+    with_config(small(), {{"added_tokens_decoder", {{"0", {{"content", "<new>"}}}}}});
+  });
 }
 
 TEST(SpecialTokens, RobertaPutsTwoAround) {
   nlohmann::json json = small();
-  json["post_processor"] = {{"type", "RobertaProcessing"}, {"sep", {"</s>", 2}}, {"cls", {"<s>", 1}}, {"trim_offsets", true}, {"add_prefix_space", false}};
+  json["post_processor"] = {{"type", "RobertaProcessing"},
+                            {"sep", {"</s>", 2}},
+                            {"cls", {"<s>", 1}},
+                            {"trim_offsets", true},
+                            {"add_prefix_space", false}};
   EXPECT_EQ(make_tokenizer(json).encode("a", true), (Ids{1, 0, 2}));
 }
 

@@ -24,8 +24,8 @@ inline nlohmann::json bpe_json(const std::vector<std::string>& tokens, const std
 }
 
 inline nlohmann::json added_token(std::int64_t id, const std::string& content) {
-  return {{"id", id}, {"content", content}, {"single_word", false}, {"lstrip", false}, {"rstrip", false},
-          {"normalized", false}, {"special", false}};
+  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", false}};
 }
 
 inline Tokenizer make_tokenizer(const nlohmann::json& json) { return Tokenizer::from_json(json.dump()); }

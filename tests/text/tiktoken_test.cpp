@@ -25,8 +25,10 @@ std::string base64(std::string_view bytes) {
 std::string small_ranks() {
   std::string text;
   int rank = 0;
-  for (int byte = 0; byte < 256; ++byte) text += fmt::format("{} {}\n", base64(std::string(1, static_cast<char>(byte))), rank++);
-  for (const char* token : {"th", "he", "the", " the", "qzx", "12", "123"}) text += fmt::format("{} {}\n", base64(token), rank++);
+  for (int byte = 0; byte < 256; ++byte)
+    text += fmt::format("{} {}\n", base64(std::string(1, static_cast<char>(byte))), rank++);
+  for (const char* token : {"th", "he", "the", " the", "qzx", "12", "123"})
+    text += fmt::format("{} {}\n", base64(token), rank++);
   return text;
 }
 
@@ -71,6 +73,12 @@ TEST_F(RankFile, SavesAnEquivalentTokenizerJson) {
     EXPECT_EQ(again.encode(text, true), tokenizer.encode(text, true));
   }
   EXPECT_EQ(again.content_hash(), tokenizer.content_hash());
+}
+
+TEST_F(RankFile, MergesAreTheCutsOfTokensByTheRanksOfTheirParts) {
+  const Tokenizer tokenizer = load(fmt::format("{} 1\n{} 2\n{} 0\n", base64("aa"), base64("aaa"), base64("a")));
+  const nlohmann::json json = nlohmann::json::parse(tokenizer.to_json());
+  EXPECT_EQ(json["model"]["merges"], nlohmann::json::parse(R"([["a", "a"], ["a", "aa"], ["aa", "a"]])"));
 }
 
 TEST_F(RankFile, DamageIsNamed) {

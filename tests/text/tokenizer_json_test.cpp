@@ -51,7 +51,9 @@ TEST(TokenizerJson, OtherFeaturesAreRefusedByName) {
       {"/normalizer", {{"type", "BertNormalizer"}}, "normalizer: type `BertNormalizer`"},
       {"/normalizer", {{"type", "NFC"}, {"extra", 1}}, "`extra`"},
       {"/pre_tokenizer", {{"type", "UnicodeScripts"}}, "pre_tokenizer: type `UnicodeScripts`"},
-      {"/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {{{"type", "BertPreTokenizer"}}}}}, "pretokenizers[0]: type"},
+      {"/pre_tokenizer",
+       {{"type", "Sequence"}, {"pretokenizers", {{{"type", "BertPreTokenizer"}}}}},
+       "pretokenizers[0]: type"},
       {"/decoder", {{"type", "WordPiece"}}, "decoder: type `WordPiece`"},
       {"/post_processor", {{"type", "Mystery"}}, "post_processor: type `Mystery`"},
       {"/pre_tokenizer", {{"type", "Split"}, {"pattern", {{"Regex", "("}}}, {"behavior", "Isolated"}}, "regex"},
@@ -111,11 +113,12 @@ TEST(TokenizerJson, DamagedTextIsCorruptAndDeepTextIsNoCrash) {
   expect_error(ExitCode::kCorrupt, "nested", [] { Tokenizer::from_json(std::string(1 << 22, '[')); });
   std::string deep = "{\"type\":\"NFC\"}";
   for (int i = 0; i < 100; ++i) deep = "{\"type\":\"Sequence\",\"normalizers\":[" + deep + "]}";
-  expect_error(ExitCode::kCorrupt, "nested", [&] {
-    Tokenizer::from_json(R"({"model":{"vocab":{"a":0},"merges":[]},"normalizer":)" + deep + "}");
-  });
-  expect_error(ExitCode::kCorrupt, "twice", [] { Tokenizer::from_json(R"({"model":{"vocab":{"a":0,"a":1},"merges":[]}})"); });
-  expect_error(ExitCode::kCorrupt, "JSON", [] { Tokenizer::from_json("{\"model\":{\"vocab\":{\"\xFF\":0},\"merges\":[]}}"); });
+  expect_error(ExitCode::kCorrupt, "nested",
+               [&] { Tokenizer::from_json(R"({"model":{"vocab":{"a":0},"merges":[]},"normalizer":)" + deep + "}"); });
+  expect_error(ExitCode::kCorrupt, "twice",
+               [] { Tokenizer::from_json(R"({"model":{"vocab":{"a":0,"a":1},"merges":[]}})"); });
+  expect_error(ExitCode::kCorrupt, "JSON",
+               [] { Tokenizer::from_json("{\"model\":{\"vocab\":{\"\xFF\":0},\"merges\":[]}}"); });
 }
 
 TEST(TokenizerJson, IdsWithoutATokenAreKnownAsSuch) {

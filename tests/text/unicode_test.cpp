@@ -40,7 +40,8 @@ TEST(Utf8, OverlongSurrogateTruncatedAndTooLargeFormsAreInvalid) {
 
 TEST(Utf8, RunsCoverTheTextInOrder) {
   EXPECT_EQ(runs_of(""), Runs{});
-  EXPECT_EQ(runs_of("ab\xFF\xFE" "c\xC3\xA9\xC3"),
+  EXPECT_EQ(runs_of("ab\xFF\xFE"
+                    "c\xC3\xA9\xC3"),
             (Runs{{"ab", true}, {"\xFF\xFE", false}, {"c\xC3\xA9", true}, {"\xC3", false}}));
   EXPECT_EQ(runs_of("0123456789abcdef\xFFz"), (Runs{{"0123456789abcdef", true}, {"\xFF", false}, {"z", true}}));
 }
@@ -94,8 +95,11 @@ TEST(NormalForms, LongRunsOfMarksTakeNoQuadraticTime) {
 
 TEST(Lowercase, FullMappingWithoutContext) {
   EXPECT_EQ(lowercase_utf8("ABC\xC3\x89\xCE\xA3"), "abc\xC3\xA9\xCF\x83");  // a final capital sigma too
-  EXPECT_EQ(lowercase_utf8("\xC4\xB0"), "i\xCC\x87");                      // U+0130 becomes two code points
-  EXPECT_EQ(lowercase_utf8("A\xFF" "B"), "a\xFF" "b");
+  EXPECT_EQ(lowercase_utf8("\xC4\xB0"), "i\xCC\x87");                       // U+0130 becomes two code points
+  EXPECT_EQ(lowercase_utf8("A\xFF"
+                           "B"),
+            "a\xFF"
+            "b");
 }
 
 TEST(ByteAlphabet, IsABijectionOfPrintableCharacters) {
