@@ -33,9 +33,10 @@ quickstart: build  ## train, evaluate and sample a small model on this repositor
 test: deps  ## install, check the sources, build everything, run every test and a few mutants
 	@BUILD=$(BUILD) JOBS=$(JOBS) QUICK_MUTANTS=$(QUICK_MUTANTS) tools/run_tests.sh
 
-checks: deps format-check  ## the source checks alone: include rules, lengths, format, mutants still apply
+checks: deps format-check  ## the source checks alone: include rules, lengths, documents, format, mutants still apply
 	@$(PYTHON) tools/check_includes.py
 	@$(PYTHON) tools/check_lengths.py
+	@$(PYTHON) tools/check_docs.py
 	@$(PYTHON) tools/mutate --check
 
 mutate: deps  ## break the sources on purpose, every mutant; each must turn a test red

@@ -12,6 +12,7 @@ step "source checks"
 tools/format.sh --check
 python3 tools/check_includes.py
 python3 tools/check_lengths.py
+python3 tools/check_docs.py
 python3 tools/mutate --check
 
 step "tests of the tools"
@@ -20,6 +21,7 @@ python3 -m unittest discover --start-directory tests/tools --top-level-directory
 step "build"
 cmake -S . -B "$build" -G Ninja
 cmake --build "$build" --parallel "$jobs"
+python3 tools/check_docs.py --program "$build/ida-train"
 
 step "tests"
 log=$build/ctest.log
