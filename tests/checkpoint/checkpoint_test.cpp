@@ -249,7 +249,8 @@ TEST(Store, StartCleansUpAfterKilledSaves) {
 TEST(Store, RetentionKeepsWhatTheRuleSaysAndForeignFolders) {
   const TempDir dir;
   CheckpointStore store(dir.path());
-  CheckpointContents foreign = TinyState(1).contents();
+  const TinyState state(1);  // contents are views of it
+  CheckpointContents foreign = state.contents();
   foreign.lineage.run_id = "run-b";
   store.save(foreign);
   fs::create_directory(dir / "step-2");  // not readable as a checkpoint
@@ -298,7 +299,8 @@ TEST(AsyncSaver, WithoutStagingItSavesBeforeReturning) {
 TEST(AsyncSaver, ErrorsReachTheCallerOnce) {
   const TempDir dir;
   CheckpointStore store(dir / "c");
-  const CheckpointContents contents = TinyState(1).contents();
+  const TinyState state(1);
+  const CheckpointContents contents = state.contents();
   std::vector<std::byte> staging(AsyncSaver::staging_bytes(contents));
   AsyncSaver saver(store, staging);
   CheckpointContents broken = contents;

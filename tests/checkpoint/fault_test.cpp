@@ -171,7 +171,8 @@ TEST(Fault, ReplacingAStepMayBeInterrupted) {
 TEST(Fault, TooLittleSpaceIsSeenBeforeWriting) {
   const TempDir dir;
   CheckpointStore store(dir.path());
-  CheckpointContents contents = TinyState(1).contents();
+  const TinyState state(1);
+  CheckpointContents contents = state.contents();
   // A view longer than any disk; it must be refused before its bytes are touched.
   contents.weights[0].bytes = {contents.weights[0].bytes.data(), std::size_t{1} << 60};
   EXPECT_THROW(store.save(contents), Error);
