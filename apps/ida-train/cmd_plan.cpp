@@ -62,6 +62,7 @@ runtime::DeviceInfo assumed_device(const std::string& name) {
 
 ExitCode run(const Options& options, const Program& program) {
   const config::RunConfig config = config::load_run_config(options.config, options.overrides);
+  check_backend(backend_of(config));
   if (options.world > 1) fail_gate("[plan] --world {}: this build runs on one device only; use --world 1", options.world);
   const runtime::DeviceInfo device = assumed_device(options.assume);
   set_num_threads(static_cast<int>(program.threads > 0 ? program.threads : config.device.threads));

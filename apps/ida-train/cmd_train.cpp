@@ -18,7 +18,7 @@ struct Options {
 
 ExitCode run(const Options& options, const Program& program) {
   const config::RunConfig config = config::load_run_config(options.config, options.overrides);
-  Machine machine = open_machine("auto", program.threads > 0 ? program.threads : config.device.threads);
+  Machine machine = open_machine(backend_of(config), program.threads > 0 ? program.threads : config.device.threads);
   const train::TrainOutcome outcome = train::train(config, machine.device, machine.backend, program.argv);
   if (outcome.already_done) fmt::print("nothing to do: all {} steps are done\n", outcome.step);
   show_run(outcome.run_dir, options.out);

@@ -14,6 +14,7 @@ CLI::App* add_command(CLI::App& parent, const std::string& name, const std::stri
                       std::function<ExitCode()> body) {
   CLI::App* command = parent.add_subcommand(name, help);
   command->add_option("--threads", program.threads, "host threads; 0: all cores the process may use")
+      ->take_last()
       ->check(CLI::Range(0, 4096));
   command->final_callback([&program, body = std::move(body)] { program.body = body; });
   return command;
@@ -49,8 +50,21 @@ CLI::Option* add_repeated(CLI::App& command, const std::string& name, std::vecto
       ->type_name("TEXT");
 }
 
-Machine open_machine(const std::string& backend, std::int64_t threads) {
+void check_backend(const std::string& backend) {
   if (backend == "cuda") fail_gate("[device] backend = \"cuda\": this build has no CUDA backend; use cpu");
+}
+
+std::string backend_of(const config::RunConfig& config) {
+  switch (config.device.backend) {
+    case config::Backend::kAuto: return "auto";
+    case config::Backend::kCpu: return "cpu";
+    case config::Backend::kCuda: return "cuda";
+  }
+  return "";
+}
+
+Machine open_machine(const std::string& backend, std::int64_t threads) {
+  check_backend(backend);
   set_num_threads(static_cast<int>(threads));
   Machine machine;
   machine.backend = cpu::make_cpu_backend(machine.device.info());

@@ -14,8 +14,10 @@
 namespace ida::train {
 namespace {
 
-// Program, libraries, thread stacks, tokenizer, kernels that oneDNN generates; measured on x86-64 with two threads.
-constexpr std::int64_t kProcessBytes = std::int64_t{48} << 20;
+// Program, libraries, thread stacks, generated kernels: 20 MiB measured on x86-64 with two threads; and a tokenizer with
+// what loading it leaves behind, 600 to 800 bytes a token.
+constexpr std::int64_t kProgramBytes = std::int64_t{24} << 20;
+constexpr std::int64_t kTokenizerBytesPerToken = 800;
 
 // Text of an average token in a byte-level BPE, for data that is not tokenized yet; errs to more tokens.
 constexpr std::int64_t kBytesPerToken = 3;
@@ -95,7 +97,8 @@ void add_memory(PlanReport& report, const config::RunConfig& config, const Engin
   const std::int64_t data_bytes = dataset_bytes(config, config.data.train, "train", spec.model.vocab_size, estimated) +
                                   dataset_bytes(config, config.data.valid, "valid", spec.model.vocab_size, estimated);
   add("data", data_bytes, estimated ? "token shards, estimated from the size of the text" : "token shards");
-  add("process", kProcessBytes, "program, libraries, tokenizer, thread stacks");
+  add("process", kProgramBytes + kTokenizerBytesPerToken * spec.model.vocab_size,
+      "program, libraries, tokenizer, thread stacks");
 }
 
 // tokens/s of the newest finished start of this very configuration.

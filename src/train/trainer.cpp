@@ -227,7 +227,6 @@ bool Trainer::one_step() {
 
   const bool last = state_.step == num_steps_;
   const auto due = [&](std::int64_t every) { return every > 0 && state_.step % every == 0; };
-  if (due(config_.train.save_every) || last) save();
   if (validation_ && (due(config_.train.eval_every) || last)) step.validation = validate(*engine_, *validation_);
   recorder_->step(state_, step, train_data_->dataset.source_names(),
                   due(config_.train.log_every) || last || state_.step == 1);
@@ -236,6 +235,8 @@ bool Trainer::one_step() {
     recorder_->score("val_bits_per_byte", step.validation->total().bits_per_byte(), "bits/byte", state_.step);
   }
   if (due(config_.train.sample_every) || (last && config_.train.sample_every > 0)) draw_sample();
+  // Last: a checkpoint whose step is not yet on record would leave a hole there when the run is killed now.
+  if (due(config_.train.save_every) || last) save();
   return !StopSignal::requested();
 }
 
@@ -267,10 +268,14 @@ void Trainer::roll_back() {
     fail_gate("[gates] step {}: {} rollbacks did not help, the run stops", state_.step, state_.rollbacks);
   const data::BatchCursor cursor = stream_->cursor();
   const std::int64_t rollbacks = state_.rollbacks + 1;
-  const double elapsed_s = state_.elapsed_s;
+  const RunState before = state_;
   load(fmt::format("{}/checkpoints/{}", dir_, checkpoint::step_name(saved_step_)));
   state_.rollbacks = rollbacks;
-  state_.elapsed_s = elapsed_s;
+  // The checkpoint's counts contain calls of this start, which the engine's context still counts.
+  state_.counters = before.counters;
+  state_.op_calls = before.op_calls;
+  state_.gemm_flops = before.gemm_flops;
+  state_.elapsed_s = before.elapsed_s;
   state_.cursor = cursor;
   stream_->restore(cursor);
   recorder_->begin(state_.step, num_steps_, static_cast<std::int64_t>(train_data_->dataset.source_names().size()));

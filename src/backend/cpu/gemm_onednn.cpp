@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backend/cpu/gemm_kernels.h"
+#include "backend/cpu/isa.h"
 #include "backend/cpu/onednn.h"
 #include "base/parallel.h"
 #include "formats/bf16.h"
@@ -64,6 +65,13 @@ struct OneDnnPlan {
   }
 };
 
+// A plan may be for a processor that is not this one: oneDNN makes no primitive for it here, so the size of packed B is
+// that of full cache lines.
+bool runs_here(const GemmDesc& desc) {
+  static const bool has_amx = detect_isa().amx_bf16;
+  return desc.a_dtype != DType::kBF16 || has_amx;
+}
+
 // One call: planned by the constructor. `b_stride` is not part of a desc; it changes neither the packed layout nor the
 // size of the workspace.
 class OneDnnGemm {
@@ -103,6 +111,10 @@ class OneDnnGemm {
   std::int64_t tile_cols(std::int64_t tile) const { return std::min(kOneDnnTileCols, desc_.n - tile * kOneDnnTileCols); }
 
   void prepare(std::int64_t cols, const OneDnnProduct*& product) {
+    if (!runs_here(desc_)) {
+      plan_.b_bytes = std::max(plan_.b_bytes, aligned(cols * aligned(desc_.k * dtype_size_bytes(desc_.b_dtype))));
+      return;
+    }
     product = &onednn()->prepare({.is_bf16 = desc_.a_dtype == DType::kBF16,
                                   .m = kOneDnnTileRows,
                                   .n = cols,
