@@ -14,7 +14,7 @@ inline constexpr std::string_view kValLoss = "val_loss";                  // nat
 inline constexpr std::string_view kValBitsPerByte = "val_bits_per_byte";  // bits per byte of validation text
 inline constexpr std::string_view kLr = "lr";                             // of the update this step made
 inline constexpr std::string_view kGradNorm = "grad_norm";                // global L2 norm before clipping
-inline constexpr std::string_view kTokensPerSecond = "tokens_per_s";      // since the previous record
+inline constexpr std::string_view kTokensPerSecond = "tokens_per_s";      // of this step alone
 inline constexpr std::string_view kElapsed = "elapsed_s";                 // training time of all starts together
 inline constexpr std::string_view kMfu = "mfu_frac";                      // 0..1, absent where the peak is unknown
 
@@ -22,7 +22,7 @@ inline constexpr std::string_view kMfu = "mfu_frac";                      // 0..
 // infinite stays in and every sink says so in its own way. Keys are distinct and none is "step", "tokens" or
 // "non_finite". Steps of one run rise strictly.
 struct MetricsRecord {
-  std::int64_t step = 0;    // updates made
+  std::int64_t step = 0;    // steps done, skipped ones included
   std::int64_t tokens = 0;  // target tokens seen so far
   std::vector<std::pair<std::string, double>> values;
 

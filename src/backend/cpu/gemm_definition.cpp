@@ -55,6 +55,8 @@ void run(const ops::GemmDesc& desc, const ops::GemmArgs& args, const ops::Launch
 
 }  // namespace
 
-ops::Impl<ops::GemmDesc, ops::GemmArgs> gemm_definition() { return {"cpu.definition", supports, nullptr, run, ops::EngineKind::kEmulated}; }
+ops::Impl<ops::GemmDesc, ops::GemmArgs> gemm_definition() {
+  return {"cpu.definition", supports, nullptr, run, ops::EngineKind::kEmulated};
+}
 
 }  // namespace ida::cpu
