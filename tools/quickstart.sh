@@ -66,6 +66,6 @@ echo "quickstart: the held-out files"
 "$program" eval ppl --model "$run_dir/checkpoints/latest" --text "$corpus"/valid/* --out "$run_dir/held_out.json"
 
 echo "quickstart: a sample"
-"$program" generate --model "$run_dir/checkpoints/latest" --prompt "// The forward pass "
+"$program" generate --model "$run_dir/checkpoints/latest" --prompt "// The forward pass " --temperature 0.8 --top-k 40
 
 echo "quickstart: report in $run_dir/report.html"

@@ -42,6 +42,8 @@ ExitCode run(const Options& options, const Program& program) {
   const eval::TextsResult result = eval::evaluate_texts(folder, machine.device, machine.backend, texts,
                                                         {.window = options.window, .dtype = dtype_of(options.dtype)});
   if (!result.note.empty()) fmt::print(stderr, "{}\n", result.note);
+  for (const std::string& name : result.skipped)
+    fmt::print(stderr, "{}: fewer than one window of {} tokens, not scored\n", name, result.shape.window);
   std::size_t width = 5;
   for (const eval::PerplexityResult& file : result.files) width = std::max(width, file.name.size());
   fmt::print("{:<{}}  {:>10} {:>8} {:>10} {:>11} {:>12} {:>10}\n", "file", width, "tokens", "windows", "scored",
@@ -60,7 +62,8 @@ ExitCode run(const Options& options, const Program& program) {
                   {"window", result.shape.window},
                   {"bos", result.shape.bos},
                   {"dtype", std::string(dtype_name(result.dtype))},
-                  {"files", std::move(files)}});
+                  {"files", std::move(files)},
+                  {"skipped", result.skipped}});
   write_figures(options.out, figures);
   return ExitCode::kDone;
 }
@@ -76,7 +79,7 @@ void add_eval(CLI::App& root, Program& program) {
   command->add_option("--text", options->texts, "text files")->required()->default_str("");
   command
       ->add_option("--window", options->window,
-                   "consecutive tokens of text in a window; 0: 1024, or what the model and the shortest text allow")
+                   "consecutive tokens of text in a window; 0: 1024, or what the model and the longest text allow")
       ->check(CLI::NonNegativeNumber);
   add_dtype(*command, options->dtype);
   add_out(*command, options->out);

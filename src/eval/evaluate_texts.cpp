@@ -1,7 +1,6 @@
 #include "eval/evaluate_texts.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -12,15 +11,10 @@ namespace {
 
 constexpr std::int64_t kDefaultWindow = 1024;
 
-std::int64_t shortest_of(const text::Tokenizer& tokenizer, const std::vector<NamedText>& texts, std::string& name) {
-  std::int64_t shortest = std::numeric_limits<std::int64_t>::max();
-  for (const NamedText& text : texts) {
-    const auto tokens = static_cast<std::int64_t>(tokenizer.encode(text.text).size());
-    if (tokens >= shortest) continue;
-    shortest = tokens;
-    name = text.name;
-  }
-  return shortest;
+std::vector<std::int64_t> token_counts(const text::Tokenizer& tokenizer, const std::vector<NamedText>& texts) {
+  std::vector<std::int64_t> counts;
+  for (const NamedText& text : texts) counts.push_back(static_cast<std::int64_t>(tokenizer.encode(text.text).size()));
+  return counts;
 }
 
 void add_to(PerplexityResult& total, const PerplexityResult& file) {
@@ -33,8 +27,8 @@ void add_to(PerplexityResult& total, const PerplexityResult& file) {
 
 }  // namespace
 
-std::int64_t default_window(std::int64_t max_positions, bool bos, std::int64_t shortest_text_tokens) {
-  return std::min({kDefaultWindow, max_positions - (bos ? 1 : 0), shortest_text_tokens});
+std::int64_t default_window(std::int64_t max_positions, bool bos, std::int64_t longest_text_tokens) {
+  return std::min({kDefaultWindow, max_positions - (bos ? 1 : 0), longest_text_tokens});
 }
 
 TextsResult evaluate_texts(const std::string& model_dir, runtime::Device& device, const ops::Backend& backend,
@@ -48,21 +42,31 @@ TextsResult evaluate_texts(const std::string& model_dir, runtime::Device& device
 
   TextsResult result;
   std::int64_t window = options.window;
+  const std::vector<std::int64_t> counts = token_counts(tokenizer, texts);
+  const std::size_t longest = static_cast<std::size_t>(std::max_element(counts.begin(), counts.end()) - counts.begin());
   if (window == 0) {
-    std::string name;
-    const std::int64_t shortest = shortest_of(tokenizer, texts, name);
-    if (shortest < (bos ? 1 : 2)) fail_usage("[eval ppl] {} has {} tokens: nothing to predict", name, shortest);
-    window = default_window(positions, bos, shortest);
-    if (window == shortest)
-      result.note = fmt::format("window shortened to the {} tokens of {}; --window sets another", window, name);
+    if (counts[longest] < (bos ? 1 : 2))
+      fail_usage("[eval ppl] {} has {} tokens: nothing to predict", texts[longest].name, counts[longest]);
+    window = default_window(positions, bos, counts[longest]);
+    if (window == counts[longest])
+      result.note =
+          fmt::format("window shortened to the {} tokens of {}; --window sets another", window, texts[longest].name);
   }
+  if (counts[longest] < window)
+    fail_usage("[eval ppl] {} has {} tokens, fewer than one window of {}: give a smaller --window", texts[longest].name,
+               counts[longest], window);
   if (window + (bos ? 1 : 0) > positions)
     fail_usage("[eval ppl] a window of {} tokens{} is longer than the model's {} positions: use --window {} or less",
                window, bos ? " and BOS" : "", positions, positions - (bos ? 1 : 0));
   result.shape = window_shape(window, bos);
   LoadedModel model(model_dir, device, backend, {.dtype = options.dtype, .max_positions = result.shape.input_tokens()},
                     [&](const ForwardModel& dry) { plan_perplexity(dry, result.shape); });
-  for (const NamedText& text : texts) {
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const NamedText& text = texts[i];
+    if (counts[i] < window) {
+      result.skipped.push_back(text.name);
+      continue;
+    }
     result.files.push_back(perplexity(model.forward(), model.tokenizer(), text.text, text.name, result.shape));
     add_to(result.total, result.files.back());
   }

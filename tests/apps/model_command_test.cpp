@@ -155,6 +155,12 @@ TEST_F(Stories, WindowsThatCannotBe) {
   EXPECT_NE(shortened.err.find("window shortened"), std::string::npos) << shortened.err;
   EXPECT_EQ(read_json(space_ / "p.json")["windows"], 1);
   expect_refused(space_.run({"eval", "ppl", "--model", model_, "--text", "a.txt", "--window", "400"}), 2, {"a.txt", "400"});
+  const Outcome partly =
+      space_.run({"eval", "ppl", "--model", model_, "--text", "a.txt", text_, "--window", "400", "--out", "p.json"});
+  EXPECT_EQ(partly.code, 0) << partly.err;
+  EXPECT_NE(partly.err.find("a.txt: fewer than one window"), std::string::npos) << partly.err;
+  EXPECT_EQ(read_json(space_ / "p.json")["skipped"], nlohmann::json::array({"a.txt"}));
+  EXPECT_EQ(read_json(space_ / "p.json")["files"].size(), 1u);
   expect_refused(space_.run({"eval", "ppl", "--model", model_, "--text", text_, "--window", "512"}), 2,
                  {"512 positions", "511"});
 }
