@@ -63,8 +63,8 @@ def main() -> None:
                 name = f"{shape}-{recipe}"
                 if options.only and name not in options.only:
                     continue
-                extra = [*settings, *tokenizer, f"precision.recipe={recipe}"]
-                summary = run_shape(program, work, name, extra, options.threads)
+                extra = [*settings, f"precision.recipe={recipe}"]
+                summary = run_shape(program, work, name, [*extra, *tokenizer], options.threads)
                 evidence = json.loads((work / "runs" / name / "evidence.json").read_text())
                 evidence["run"]["argv"] = ["ida-train", "train", *extra]  # without paths of the machine
                 evidence["environment"].pop("hostname", None)

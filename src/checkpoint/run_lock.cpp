@@ -46,7 +46,9 @@ RunLock::RunLock(const std::string& run_dir) {
   }
   const std::string name = own_name();
   // The text only helps the message above; the lock holds without it.
-  if (::ftruncate(fd_, 0) == 0 && ::pwrite(fd_, name.data(), name.size(), 0) < 0) ::ftruncate(fd_, 0);
+  const bool emptied = ::ftruncate(fd_, 0) == 0;
+  if (emptied && ::pwrite(fd_, name.data(), name.size(), 0) != static_cast<ssize_t>(name.size()))
+    static_cast<void>(::ftruncate(fd_, 0) == 0);
 }
 
 RunLock::~RunLock() { file_ops().close(fd_); }

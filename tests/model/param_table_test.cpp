@@ -21,7 +21,7 @@ ModelConfig config() {
   return c;
 }
 
-const ParamSpec& spec(const ParamTable& table, const std::string& name) {
+ParamSpec spec(const ParamTable& table, const std::string& name) {
   return table.params[static_cast<std::size_t>(table.find(name))];
 }
 
@@ -31,13 +31,13 @@ TEST(ParamTable, FusedGroupsFollowEachOtherWithoutAGap) {
   const ParamTable table = build_param_table(c);
   const std::string attn = "model.layers.1.self_attn.";
   for (const char* kind : {".weight", ".bias"}) {
-    const ParamSpec& q = spec(table, attn + "q_proj" + kind);
-    const ParamSpec& k = spec(table, attn + "k_proj" + kind);
-    const ParamSpec& v = spec(table, attn + "v_proj" + kind);
+    const ParamSpec q = spec(table, attn + "q_proj" + kind);
+    const ParamSpec k = spec(table, attn + "k_proj" + kind);
+    const ParamSpec v = spec(table, attn + "v_proj" + kind);
     EXPECT_EQ(k.offset_elems, q.offset_elems + q.numel());
     EXPECT_EQ(v.offset_elems, k.offset_elems + k.numel());
-    const ParamSpec& gate = spec(table, std::string("model.layers.1.mlp.gate_proj") + kind);
-    const ParamSpec& up = spec(table, std::string("model.layers.1.mlp.up_proj") + kind);
+    const ParamSpec gate = spec(table, std::string("model.layers.1.mlp.gate_proj") + kind);
+    const ParamSpec up = spec(table, std::string("model.layers.1.mlp.up_proj") + kind);
     EXPECT_EQ(up.offset_elems, gate.offset_elems + gate.numel());
     EXPECT_EQ(q.offset_elems % 64, 0);
   }
