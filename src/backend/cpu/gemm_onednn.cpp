@@ -242,7 +242,7 @@ ops::Refusal supports_f32(const GemmDesc& desc, const runtime::DeviceInfo& devic
 ops::Refusal supports_bf16(const GemmDesc& desc, const runtime::DeviceInfo& device) {
   if (desc.a_dtype != DType::kBF16 || desc.b_dtype != DType::kBF16)
     return {ops::RefusalKind::kDType, "operands are not both bf16"};
-  if (!device.cpu.amx_bf16) return {ops::RefusalKind::kHardware, "no AMX: bf16 would be slower than f32"};
+  if (!device.cpu.amx_bf16) return {ops::RefusalKind::kHardware, "no AMX: oneDNN's bf16 would be slower than f32"};
   return refuse_common(desc, device);
 }
 
