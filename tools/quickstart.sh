@@ -63,7 +63,7 @@ build_corpus
 require_falling_loss
 
 echo "quickstart: the held-out files"
-"$program" eval ppl --model "$run_dir/checkpoints/latest" --text "$corpus"/valid/* --out "$run_dir/held_out.json"
+"$program" eval ppl --model "$run_dir/checkpoints/latest" --window 256 --text "$corpus"/valid/* --out "$run_dir/held_out.json"
 
 echo "quickstart: a sample"
 "$program" generate --model "$run_dir/checkpoints/latest" --prompt "// The forward pass " --temperature 0.8 --top-k 40
