@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "checkpoint/hf_model.h"
 #include "formats/bf16.h"
-#include "model/rope_table.h"
+#include "model/upload.h"
 #include "precision/recipe.h"
 
 namespace ida::eval {
@@ -121,18 +121,8 @@ LoadedModel::LoadedModel(const std::string& dir, runtime::Device& device, const 
 
   std::vector<float> master(static_cast<std::size_t>(table_.total_elems));
   checkpoint::read_hf_weights(source, table_, master);
-  if (dtype == DType::kF32) {
-    device.copy_to_device(buffers_.weights.data, master.data(), buffers_.weights.size_bytes());
-  } else {
-    std::vector<bf16> rounded(master.size());
-    std::transform(master.begin(), master.end(), rounded.begin(), bf16_from_f32);
-    device.copy_to_device(buffers_.weights.data, rounded.data(), buffers_.weights.size_bytes());
-  }
-  std::vector<float> cos(static_cast<std::size_t>(buffers_.rope_cos.numel()));
-  std::vector<float> sin(cos.size());
-  model::fill_rope_table(config_.rope, config_.head_dim, max_positions_, cos.data(), sin.data());
-  device.copy_to_device(buffers_.rope_cos.data, cos.data(), buffers_.rope_cos.size_bytes());
-  device.copy_to_device(buffers_.rope_sin.data, sin.data(), buffers_.rope_sin.size_bytes());
+  model::upload_weights(device, buffers_.weights, master);
+  model::upload_rope_tables(device, config_, buffers_);
 }
 
 LoadedModel::~LoadedModel() {

@@ -7,9 +7,8 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "formats/bf16.h"
-#include "model/rope_table.h"
 #include "model/sites.h"
+#include "model/upload.h"
 
 namespace ida::train {
 namespace {
@@ -125,11 +124,7 @@ Engine::Engine(const EngineSpec& spec, runtime::Device& device, const ops::Backe
   state_ = layout.state;
   batch_ = layout.batch;
   nll_ = layout.nll;
-  std::vector<float> cos(static_cast<std::size_t>(buffers_.rope_cos.numel()));
-  std::vector<float> sin(cos.size());
-  model::fill_rope_table(spec_.model.rope, spec_.model.head_dim, buffers_.rope_cos.rows, cos.data(), sin.data());
-  write_buffer(buffers_.rope_cos, cos.data());
-  write_buffer(buffers_.rope_sin, sin.data());
+  model::upload_rope_tables(device_, spec_.model, buffers_);
   segments_.resize(static_cast<std::size_t>(batch_.segments.rows));
   host_nll_.resize(static_cast<std::size_t>(nll_.cols));
 }
@@ -146,12 +141,8 @@ void Engine::write_buffer(const TensorView& buffer, const void* host) {
 }
 
 void Engine::set_masters(std::span<const float> masters) {
-  assert(static_cast<std::int64_t>(masters.size()) == table_.total_elems);
-  if (spec_.recipe.compute == DType::kF32) return write_buffer(buffers_.weights, masters.data());
-  write_buffer(state_.master, masters.data());
-  std::vector<bf16> rounded(masters.size());
-  std::transform(masters.begin(), masters.end(), rounded.begin(), bf16_from_f32);
-  write_buffer(buffers_.weights, rounded.data());
+  if (spec_.recipe.compute != DType::kF32) write_buffer(state_.master, masters.data());
+  model::upload_weights(device_, buffers_.weights, masters);
 }
 
 model::LossScale Engine::loss_scale(std::int64_t micro_targets, std::int64_t global_targets) const {
