@@ -4,8 +4,10 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "backend/cpu/cpu_device.h"
 #include "backend/cpu/isa.h"
 #include "backend/cpu/onednn.h"
+#include "backend/cuda/cuda_backend.h"
 #include "base/parallel.h"
 #include "common.h"
 #include "evidence/build_id.h"
@@ -35,6 +37,14 @@ std::string onednn_text(const runtime::DeviceInfo& device) {
                      device.cpu.amx_bf16 ? ", and bf16 products lose the matrix unit of this processor" : "");
 }
 
+double gib(std::int64_t size_bytes) { return static_cast<double>(size_bytes) / (1 << 30); }
+
+std::string gpu_text(const cuda::CudaSearch& gpu) {
+  if (!gpu.device) return fmt::format("none: {}", gpu.reason);
+  return fmt::format("{}, sm_{}, {} multiprocessors, {:.1f} GiB", gpu.device->name, gpu.device->sm, gpu.device->num_cores,
+                     gib(gpu.device->memory_bytes));
+}
+
 nlohmann::json facts_json(const evidence::PlanFacts& fact) {
   nlohmann::json refused = nlohmann::json::array();
   for (const evidence::RefusedEngine& r : fact.refused)
@@ -59,34 +69,37 @@ nlohmann::json show_engines(const std::string& recipe, const Machine& machine) {
 
 ExitCode run(const std::string& out, const Program& program) {
   const Machine machine = open_machine("auto", program.threads);
-  const runtime::DeviceInfo& device = machine.device.info();
+  const runtime::DeviceInfo processor = cpu::detect_cpu();
+  const cuda::CudaSearch gpu = cuda::detect_cuda();
   const evidence::BuildId& build = evidence::build_id();
   const evidence::Environment environment = evidence::collect_environment();
   fmt::print("{:<10} {} (commit {}, {}, {})\n", "program", build.version, build.commit, build.compiler, build.type);
   fmt::print("{:<10} {}, {}\n", "system", environment.os, environment.kernel);
-  fmt::print("{:<10} {}\n", "device", device.name);
-  fmt::print("{:<10} {} usable, {} threads\n", "cores", device.num_cores, num_threads());
-  fmt::print("{:<10} {:.1f} GiB usable\n", "memory", static_cast<double>(device.memory_bytes) / (1 << 30));
-  fmt::print("{:<10} {}; kernels compiled for {}\n", "isa", isa_text(device.cpu),
-             cpu::isa_level_name(cpu::isa_level(device.cpu)));
-  fmt::print("{:<10} {}\n", "oneDNN", onednn_text(device));
-  fmt::print("{:<10} not in this build\n", "CUDA");
-  fmt::print("matrix products of 1024 x 1024 x 1024\n");
+  fmt::print("{:<10} {}\n", "device", machine.device.info().name);
+  fmt::print("{:<10} {}, {} cores usable, {} threads, {:.1f} GiB usable\n", "processor", processor.name,
+             processor.num_cores, num_threads(), gib(processor.memory_bytes));
+  fmt::print("{:<10} {}; kernels compiled for {}\n", "isa", isa_text(processor.cpu),
+             cpu::isa_level_name(cpu::isa_level(processor.cpu)));
+  fmt::print("{:<10} {}\n", "oneDNN", onednn_text(processor));
+  fmt::print("{:<10} {}\n", "GPU", gpu_text(gpu));
+  for (const cuda::LibraryReport& library : cuda::library_reports())
+    fmt::print("{:<10} {}; without it: {}\n", library.name, library.found, library.without_it);
+  fmt::print("matrix products of 1024 x 1024 x 1024 on {}\n", machine.device.info().name);
   const nlohmann::json fp32 = show_engines("fp32", machine);
   const nlohmann::json bf16 = show_engines("bf16", machine);
   write_figures(out, {{"version", build.version},
                       {"commit", build.commit},
-                      {"device", device.name},
-                      {"cores", device.num_cores},
+                      {"device", machine.device.info().name},
+                      {"cores", processor.num_cores},
                       {"threads", num_threads()},
-                      {"memory_bytes", device.memory_bytes},
+                      {"memory_bytes", processor.memory_bytes},
                       {"isa",
-                       {{"avx2", device.cpu.avx2},
-                        {"avx512", device.cpu.avx512},
-                        {"avx512_bf16", device.cpu.avx512_bf16},
-                        {"amx_bf16", device.cpu.amx_bf16}}},
-                      {"onednn", device.onednn_version},
-                      {"cuda", "not in this build"},
+                       {{"avx2", processor.cpu.avx2},
+                        {"avx512", processor.cpu.avx512},
+                        {"avx512_bf16", processor.cpu.avx512_bf16},
+                        {"amx_bf16", processor.cpu.amx_bf16}}},
+                      {"onednn", processor.onednn_version},
+                      {"cuda", gpu_text(gpu)},
                       {"engines", {{"fp32", fp32}, {"bf16", bf16}}}});
   return ExitCode::kDone;
 }

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/cpu_device.h"
+#include "backend/cuda/cuda_backend.h"
 #include "base/file.h"
 #include "base/parallel.h"
 #include "train/model_folder.h"
@@ -50,10 +52,6 @@ CLI::Option* add_repeated(CLI::App& command, const std::string& name, std::vecto
       ->type_name("TEXT");
 }
 
-void check_backend(const std::string& backend) {
-  if (backend == "cuda") fail_gate("[device] backend = \"cuda\": this build has no CUDA backend; use cpu");
-}
-
 std::string backend_of(const config::RunConfig& config) {
   switch (config.device.backend) {
     case config::Backend::kAuto: return "auto";
@@ -64,11 +62,19 @@ std::string backend_of(const config::RunConfig& config) {
 }
 
 Machine open_machine(const std::string& backend, std::int64_t threads) {
-  check_backend(backend);
   set_num_threads(static_cast<int>(threads));
-  Machine machine;
-  machine.backend = cpu::make_cpu_backend(machine.device.info());
-  return machine;
+  if (backend != "cpu") {
+    const cuda::CudaSearch search = cuda::detect_cuda();
+    if (search.device) {
+      std::unique_ptr<runtime::Device> device = cuda::open_cuda(*search.device);
+      runtime::Device& opened = *device;
+      return {std::move(device), opened, cuda::make_cuda_backend(opened.info())};
+    }
+    if (backend == "cuda") fail_gate("[device] backend = \"cuda\": {}", search.reason);
+  }
+  auto device = std::make_unique<cpu::CpuDevice>();
+  runtime::Device& opened = *device;
+  return {std::move(device), opened, cpu::make_cpu_backend(opened.info())};
 }
 
 void write_figures(const std::string& path, const nlohmann::json& figures) {

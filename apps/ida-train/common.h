@@ -2,17 +2,18 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "backend/cpu/cpu_device.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "config/run_config.h"
 #include "ops/backend.h"
 #include "ops/site.h"
+#include "runtime/device.h"
 
 namespace CLI {
 class App;
@@ -53,16 +54,16 @@ std::optional<DType> dtype_of(const std::string& name);  // "" is nothing
 CLI::Option* add_repeated(CLI::App& command, const std::string& name, std::vector<std::string>& values,
                           const std::string& help);
 
-// kGate for a backend that this build does not have.
-void check_backend(const std::string& backend);
 std::string backend_of(const config::RunConfig& config);
 
 // The device a command computes on, with its implementation lists.
 struct Machine {
-  cpu::CpuDevice device;
+  std::unique_ptr<runtime::Device> device_owner;
+  runtime::Device& device;
   ops::Backend backend;
 };
-// `threads` 0: all cores. Errors of check_backend.
+// `backend` "auto": a GPU where there is one, else the processor. `threads` 0: all cores. Errors: kGate for "cuda" on a
+// machine, or in a build, without.
 Machine open_machine(const std::string& backend, std::int64_t threads);
 
 // Writes the figures of a command; an empty path is nothing. Text that is not UTF-8 is repaired.

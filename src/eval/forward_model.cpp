@@ -115,7 +115,7 @@ LoadedModel::LoadedModel(const std::string& dir, runtime::Device& device, const 
                  static_cast<double>(memory_bytes_) / 1048576.0, static_cast<double>(limit) / 1048576.0);
   memory_ = device.allocate(memory_bytes_);
   arena_ = std::make_unique<runtime::Arena>(memory_, memory_bytes_);
-  context_ = std::make_unique<ops::Context>(device.info(), backend, *arena_);
+  context_ = std::make_unique<ops::Context>(device.info(), backend, *arena_, device.queue());
   context_->site_plan = &sites_;
   allocate_weights(*arena_);
 

@@ -23,7 +23,7 @@ void launch(Context& context, const Impl<Desc, Args>& impl, const Desc& desc, co
     void* memory = context.arena.allocate_bytes(workspace_bytes, runtime::MemoryClass::kWorkspace, impl.name);
     workspace = {static_cast<std::byte*>(memory), static_cast<std::size_t>(workspace_bytes)};
   }
-  if (!context.dry()) impl.run(desc, args, {context.device, workspace});
+  if (!context.dry()) impl.run(desc, args, {context.device, workspace, context.queue});
 }
 
 template <typename Desc, typename Args>

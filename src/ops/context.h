@@ -16,12 +16,14 @@ namespace ida::ops {
 
 class Context {
  public:
-  Context(const runtime::DeviceInfo& device_info, const Backend& impl_lists, runtime::Arena& planned_arena)
-      : device(device_info), backend(impl_lists), arena(planned_arena) {}
+  Context(const runtime::DeviceInfo& device_info, const Backend& impl_lists, runtime::Arena& planned_arena,
+          runtime::Queue* work_queue = nullptr)
+      : device(device_info), backend(impl_lists), arena(planned_arena), queue(work_queue) {}
 
   const runtime::DeviceInfo& device;
   const Backend& backend;
   runtime::Arena& arena;
+  runtime::Queue* queue;  // of the device; null on a CPU and in a dry run
   const SitePlan* site_plan = nullptr;
   bool fallback_is_error = false;  // a planned engine that refuses a call ends the run (kGate) instead of being counted
   EngineCounters counters;         // GEMMs, by module

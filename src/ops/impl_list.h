@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "runtime/device_info.h"
+#include "runtime/device.h"
 
 namespace ida::ops {
 
@@ -37,6 +37,7 @@ inline constexpr Refusal kAccepted{};
 struct Launch {
   const runtime::DeviceInfo& device;
   std::span<std::byte> workspace;
+  runtime::Queue* queue = nullptr;  // of the device that runs it; null on a CPU
 };
 
 // Native: operands enter the arithmetic in the format they are stored in. Emulated: they are widened first; the values

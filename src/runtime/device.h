@@ -6,6 +6,12 @@
 
 namespace ida::runtime {
 
+// Where a backend enqueues work: a stream and the libraries' handles on it. What it is, only the backend knows.
+class Queue {
+ public:
+  virtual ~Queue() = default;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -16,8 +22,16 @@ class Device {
   // Copies are ordered with the work enqueued before and after them; copy_to_host returns when the data is there.
   virtual void copy_to_device(void* device, const void* host, std::int64_t size_bytes) = 0;
   virtual void copy_to_host(void* host, const void* device, std::int64_t size_bytes) = 0;
+  // Host memory for copies that go on beside the caller; pinned where the device asks for it.
+  virtual void* allocate_host(std::int64_t size_bytes) = 0;
+  virtual void release_host(void* memory) = 0;
+  // Enqueues a copy from or to memory of allocate_host, which must not be touched until synchronize().
+  virtual void enqueue_to_device(void* device, const void* host, std::int64_t size_bytes) = 0;
+  virtual void enqueue_to_host(void* host, const void* device, std::int64_t size_bytes) = 0;
   virtual void fill_zero(void* device, std::int64_t size_bytes) = 0;
   virtual void synchronize() = 0;
+  // The queue that ops are enqueued on; null where work is done by the time a call returns.
+  virtual Queue* queue() { return nullptr; }
   // The same memory as the host sees it, or null where it cannot.
   virtual const void* host_address(const void* /*device*/) const { return nullptr; }
 };

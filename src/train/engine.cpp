@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 
 #include "base/error.h"
@@ -62,6 +61,10 @@ class NoDevice : public runtime::Device {
   void release(void*, std::int64_t) override {}
   void copy_to_device(void*, const void*, std::int64_t) override { assert(false); }
   void copy_to_host(void*, const void*, std::int64_t) override { assert(false); }
+  void* allocate_host(std::int64_t) override { return nullptr; }
+  void release_host(void*) override {}
+  void enqueue_to_device(void*, const void*, std::int64_t) override { assert(false); }
+  void enqueue_to_host(void*, const void*, std::int64_t) override { assert(false); }
   void fill_zero(void*, std::int64_t) override { assert(false); }
   void synchronize() override {}
 
@@ -116,7 +119,7 @@ Engine::Engine(const EngineSpec& spec, runtime::Device& device, const ops::Backe
         static_cast<double>(plan_.memory.total_bytes) / 1048576.0, static_cast<double>(limit) / 1048576.0);
   memory_ = device.allocate(plan_.memory.total_bytes);
   arena_ = std::make_unique<runtime::Arena>(memory_, plan_.memory.total_bytes);
-  context_ = std::make_unique<ops::Context>(device.info(), backend, *arena_);
+  context_ = std::make_unique<ops::Context>(device.info(), backend, *arena_, device.queue());
   context_->site_plan = &plan_.sites;
   context_->fallback_is_error = spec_.fallback_is_error;
   Layout layout = allocate_layout(*arena_, spec_, table_, optimizer_);
@@ -125,11 +128,10 @@ Engine::Engine(const EngineSpec& spec, runtime::Device& device, const ops::Backe
   batch_ = layout.batch;
   nll_ = layout.nll;
   model::upload_rope_tables(device_, spec_.model, buffers_);
-  segments_.resize(static_cast<std::size_t>(batch_.segments.rows));
-  host_nll_.resize(static_cast<std::size_t>(nll_.cols));
 }
 
 Engine::~Engine() {
+  if (staging_ != nullptr) device_.release_host(staging_);
   if (memory_ != nullptr) device_.release(memory_, plan_.memory.total_bytes);
 }
 
@@ -157,50 +159,93 @@ model::LossScale Engine::loss_scale(std::int64_t micro_targets, std::int64_t glo
   return {};
 }
 
-void Engine::upload(const data::Batch& micro) {
-  assert(static_cast<std::int64_t>(micro.tokens.size()) == batch_.tokens.cols);
-  assert(micro.documents.size() <= segments_.size());
-  for (std::size_t i = 0; i < segments_.size(); ++i) {
-    if (i >= micro.documents.size()) {
-      segments_[i] = {};
-      continue;
-    }
-    const auto begin = static_cast<std::int32_t>(micro.documents[i].begin);
-    const auto length = static_cast<std::int32_t>(micro.documents[i].length);
-    segments_[i] = {.q_begin = begin, .q_len = length, .kv_begin = begin, .kv_len = length};
+// Host side of one micro-batch, in memory that the device copies from and to.
+struct Engine::HostSlot {
+  std::int32_t* tokens;
+  std::int32_t* labels;
+  std::int32_t* positions;
+  ops::Segment* segments;
+  float* nll;
+
+  static std::int64_t size_bytes(std::int64_t num_tokens, std::int64_t num_segments) {
+    return num_tokens * std::int64_t{4 * sizeof(std::int32_t)} + num_segments * std::int64_t{sizeof(ops::Segment)};
   }
-  write_buffer(batch_.tokens, micro.tokens.data());
-  write_buffer(batch_.labels, micro.labels.data());
-  write_buffer(batch_.positions, micro.positions.data());
-  write_buffer(batch_.segments, segments_.data());
+};
+
+Engine::HostSlot Engine::slot(std::int64_t index) const {
+  const std::int64_t tokens = batch_.tokens.cols;
+  std::byte* base = static_cast<std::byte*>(staging_) + index * HostSlot::size_bytes(tokens, batch_.segments.rows);
+  auto* ids = reinterpret_cast<std::int32_t*>(base);
+  return {.tokens = ids,
+          .labels = ids + tokens,
+          .positions = ids + 2 * tokens,
+          .segments = reinterpret_cast<ops::Segment*>(ids + 4 * tokens),
+          .nll = reinterpret_cast<float*>(ids + 3 * tokens)};
 }
 
-StepResult Engine::accumulate(const data::Batch& global, std::int64_t num_sources) {
+void Engine::reserve_slots(std::int64_t count) {
+  if (count <= num_slots_) return;
+  if (staging_ != nullptr) device_.release_host(staging_);
+  staging_ = device_.allocate_host(count * HostSlot::size_bytes(batch_.tokens.cols, batch_.segments.rows));
+  num_slots_ = count;
+}
+
+void Engine::upload(const data::Batch& micro, std::int64_t index) {
+  assert(static_cast<std::int64_t>(micro.tokens.size()) == batch_.tokens.cols);
+  assert(static_cast<std::int64_t>(micro.documents.size()) <= batch_.segments.rows);
+  const HostSlot host = slot(index);
+  std::copy(micro.tokens.begin(), micro.tokens.end(), host.tokens);
+  std::copy(micro.labels.begin(), micro.labels.end(), host.labels);
+  std::copy(micro.positions.begin(), micro.positions.end(), host.positions);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(batch_.segments.rows); ++i) {
+    host.segments[i] = {};
+    if (i >= micro.documents.size()) continue;
+    const auto begin = static_cast<std::int32_t>(micro.documents[i].begin);
+    const auto length = static_cast<std::int32_t>(micro.documents[i].length);
+    host.segments[i] = {.q_begin = begin, .q_len = length, .kv_begin = begin, .kv_len = length};
+  }
+  const auto copy = [&](const TensorView& view, const void* from) {
+    device_.enqueue_to_device(view.data, from, view.size_bytes());
+  };
+  copy(batch_.tokens, host.tokens);
+  copy(batch_.labels, host.labels);
+  copy(batch_.positions, host.positions);
+  copy(batch_.segments, host.segments);
+}
+
+void Engine::enqueue(const data::Batch& global) {
   assert(global.rows % spec_.micro_batch_rows == 0 && global.seq_len == spec_.seq_len);
+  reserve_slots(global.rows / spec_.micro_batch_rows);
   device_.fill_zero(buffers_.grads.data, buffers_.grads.size_bytes());
   if (!buffers_.head_grad.empty()) device_.fill_zero(buffers_.head_grad.data, buffers_.head_grad.size_bytes());
+  for (std::int64_t begin = 0; begin < global.rows; begin += spec_.micro_batch_rows) {
+    const std::int64_t index = begin / spec_.micro_batch_rows;
+    data::split_batch(global, begin, spec_.micro_batch_rows, micro_);
+    if (micro_.num_targets == 0) continue;  // no target, no gradient
+    upload(micro_, index);
+    decoder_.train_micro_batch(*context_, buffers_, batch_, spec_.recompute,
+                               loss_scale(micro_.num_targets, global.num_targets), nll_);
+    device_.enqueue_to_host(slot(index).nll, nll_.data, nll_.size_bytes());
+  }
+  if (global.num_targets > 0) decoder_.finish_gradients(*context_, buffers_);
+}
+
+StepResult Engine::finish(const data::Batch& global, std::int64_t num_sources) {
   StepResult result;
   result.targets = global.num_targets;
   result.source_nll.assign(static_cast<std::size_t>(num_sources), 0.0);
   result.source_targets.assign(static_cast<std::size_t>(num_sources), 0);
-  for (std::int64_t begin = 0; begin < global.rows; begin += spec_.micro_batch_rows) {
-    data::split_batch(global, begin, spec_.micro_batch_rows, micro_);
-    if (micro_.num_targets == 0) continue;  // no target, no gradient
-    upload(micro_);
-    decoder_.train_micro_batch(*context_, buffers_, batch_, spec_.recompute,
-                               loss_scale(micro_.num_targets, global.num_targets), nll_);
-    read_buffer(nll_, host_nll_.data());
-    for (std::size_t i = 0; i < host_nll_.size(); ++i) {
-      if (micro_.labels[i] == data::kIgnoreLabel) continue;
-      result.source_nll[micro_.source_of_token[i]] += host_nll_[i];
-      ++result.source_targets[micro_.source_of_token[i]];
-    }
-  }
   if (global.num_targets == 0) return result;
-  decoder_.finish_gradients(*context_, buffers_);
+  result.grad_norm = optimizer_.gradient_norm(*context_, device_, buffers_.grads, state_);
+  const std::int64_t tokens = batch_.tokens.cols;
+  for (std::int64_t i = 0; i < global.rows * global.seq_len; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (global.labels[at] == data::kIgnoreLabel) continue;
+    result.source_nll[global.source_of_token[at]] += slot(i / tokens).nll[i % tokens];
+    ++result.source_targets[global.source_of_token[at]];
+  }
   result.loss =
       std::accumulate(result.source_nll.begin(), result.source_nll.end(), 0.0) / static_cast<double>(global.num_targets);
-  result.grad_norm = optimizer_.gradient_norm(*context_, device_, buffers_.grads, state_);
   result.finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
   return result;
 }
@@ -211,12 +256,12 @@ void Engine::update(std::int64_t step, double lr, double norm) {
 
 void Engine::evaluate(const data::Batch& batch, std::span<float> nll) {
   assert(batch.rows <= spec_.micro_batch_rows && batch.seq_len == spec_.seq_len);
+  reserve_slots(1);
   micro_ = batch;
   data::pad_batch(micro_, spec_.micro_batch_rows);
-  upload(micro_);
+  upload(micro_, 0);
   decoder_.evaluate(*context_, buffers_, batch_, nll_);
-  read_buffer(nll_, host_nll_.data());
-  std::memcpy(nll.data(), host_nll_.data(), nll.size_bytes());
+  device_.copy_to_host(nll.data(), nll_.data, static_cast<std::int64_t>(nll.size_bytes()));
 }
 
 }  // namespace ida::train

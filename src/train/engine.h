@@ -74,8 +74,14 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Loss and gradient of a global batch (rows a multiple of micro_batch_rows), the loss also by data source. The
-  // gradient stays on the device.
-  StepResult accumulate(const data::Batch& global, std::int64_t num_sources = 1);
+  // gradient stays on the device. In two parts, so that the caller can prepare the next batch while the device works;
+  // `finish` takes the batch that `enqueue` was given.
+  void enqueue(const data::Batch& global);
+  StepResult finish(const data::Batch& global, std::int64_t num_sources = 1);
+  StepResult accumulate(const data::Batch& global, std::int64_t num_sources = 1) {
+    enqueue(global);
+    return finish(global, num_sources);
+  }
   // Applies the accumulated gradient as update number `step` (from 1).
   void update(std::int64_t step, double lr, double norm);
 
@@ -100,7 +106,11 @@ class Engine {
 
  private:
   model::LossScale loss_scale(std::int64_t micro_targets, std::int64_t global_targets) const;
-  void upload(const data::Batch& micro);
+  struct HostSlot;
+  HostSlot slot(std::int64_t index) const;
+  void reserve_slots(std::int64_t count);
+  // Copies a micro-batch into host slot `index` and enqueues its way to the device.
+  void upload(const data::Batch& micro, std::int64_t index);
 
   EngineSpec spec_;
   runtime::Device& device_;
@@ -115,9 +125,9 @@ class Engine {
   optim::OptimizerState state_;
   model::BatchViews batch_;
   TensorView nll_;
-  data::Batch micro_;  // host staging, reused
-  std::vector<ops::Segment> segments_;
-  std::vector<float> host_nll_;
+  data::Batch micro_;        // reused
+  void* staging_ = nullptr;  // host slots, one a micro-batch of the step
+  std::int64_t num_slots_ = 0;
 };
 
 }  // namespace ida::train

@@ -76,6 +76,12 @@ class Trainer {
   TrainOutcome run();
 
  private:
+  struct Fetched {
+    data::Batch batch;
+    data::BatchCursor end;  // the stream's after it
+  };
+  void fetch(Fetched& fetched);
+
   void prepare_run();
   std::vector<std::int32_t> sample_prompt() const;
   eval::ForwardModel forward_model() { return {engine_->context(), device_, engine_->decoder(), engine_->buffers()}; }
@@ -114,7 +120,9 @@ class Trainer {
   RunState state_;
   std::int64_t saved_step_ = -1;
   std::int64_t skips_in_a_row_ = 0;
-  data::Batch batch_;
+  Fetched current_;
+  Fetched next_;
+  bool next_ready_ = false;  // next_ holds the batch after current_
 };
 
 void Trainer::prepare_run() {
@@ -203,17 +211,26 @@ void Trainer::start_or_resume() {
   }
 }
 
+void Trainer::fetch(Fetched& fetched) {
+  stream_->next(global_rows_, fetched.batch);
+  fetched.end = stream_->cursor();
+}
+
 bool Trainer::one_step() {
   const auto start = Clock::now();
-  stream_->next(global_rows_, batch_);
+  if (!next_ready_) fetch(next_);
+  std::swap(current_, next_);
+  engine_->enqueue(current_.batch);
+  next_ready_ = state_.step + 1 < num_steps_;
+  if (next_ready_) fetch(next_);  // while the device works
   const auto num_sources = static_cast<std::int64_t>(train_data_->dataset.source_names().size());
-  Recorder::Step step{.result = engine_->accumulate(batch_, num_sources),
+  Recorder::Step step{.result = engine_->finish(current_.batch, num_sources),
                       .lr = optim::learning_rate(schedule_, state_.step + 1),
                       .validation = {}};
   const GateVerdict verdict = gate_.judge(step.result.loss, step.result.finite);
   ++state_.step;
   state_.tokens += step.result.targets;
-  state_.cursor = stream_->cursor();
+  state_.cursor = current_.end;
   if (verdict == GateVerdict::kApply) {
     engine_->update(++state_.updates, step.lr, step.result.grad_norm);
     skips_in_a_row_ = 0;
@@ -266,7 +283,7 @@ void Trainer::roll_back() {
   if (saved_step_ < 0) fail_gate("[gates] step {}: a spike before the first checkpoint cannot be rolled back", state_.step);
   if (state_.rollbacks >= kMaxRollbacks)
     fail_gate("[gates] step {}: {} rollbacks did not help, the run stops", state_.step, state_.rollbacks);
-  const data::BatchCursor cursor = stream_->cursor();
+  const data::BatchCursor cursor = current_.end;
   const std::int64_t rollbacks = state_.rollbacks + 1;
   const RunState before = state_;
   load(fmt::format("{}/checkpoints/{}", dir_, checkpoint::step_name(saved_step_)));
@@ -278,6 +295,7 @@ void Trainer::roll_back() {
   state_.elapsed_s = before.elapsed_s;
   state_.cursor = cursor;
   stream_->restore(cursor);
+  next_ready_ = false;
   recorder_->begin(state_.step, num_steps_, static_cast<std::int64_t>(train_data_->dataset.source_names().size()));
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -133,6 +134,14 @@ void CpuDevice::copy_to_device(void* device, const void* host, std::int64_t size
 }
 void CpuDevice::copy_to_host(void* host, const void* device, std::int64_t size_bytes) {
   if (size_bytes > 0) std::memcpy(host, device, static_cast<std::size_t>(size_bytes));
+}
+void* CpuDevice::allocate_host(std::int64_t size_bytes) {
+  constexpr std::align_val_t kCacheLine{64};
+  return ::operator new(static_cast<std::size_t>(size_bytes), kCacheLine);
+}
+void CpuDevice::release_host(void* memory) {
+  constexpr std::align_val_t kCacheLine{64};
+  ::operator delete(memory, kCacheLine);
 }
 void CpuDevice::fill_zero(void* device, std::int64_t size_bytes) {
   if (size_bytes > 0) std::memset(device, 0, static_cast<std::size_t>(size_bytes));

@@ -24,6 +24,14 @@ class CpuDevice : public runtime::Device {
   void release(void* memory, std::int64_t size_bytes) override;
   void copy_to_device(void* device, const void* host, std::int64_t size_bytes) override;
   void copy_to_host(void* host, const void* device, std::int64_t size_bytes) override;
+  void* allocate_host(std::int64_t size_bytes) override;
+  void release_host(void* memory) override;
+  void enqueue_to_device(void* device, const void* host, std::int64_t size_bytes) override {
+    copy_to_device(device, host, size_bytes);
+  }
+  void enqueue_to_host(void* host, const void* device, std::int64_t size_bytes) override {
+    copy_to_host(host, device, size_bytes);
+  }
   void fill_zero(void* device, std::int64_t size_bytes) override;
   void synchronize() override {}
   const void* host_address(const void* device) const override { return device; }

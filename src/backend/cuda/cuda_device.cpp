@@ -1,0 +1,120 @@
+#include "backend/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cuda/gemm_cublaslt.h"
+
+namespace ida::cuda {
+namespace {
+
+// Copies pass through pinned memory in pieces: the driver's own staging is slower and holds the caller.
+constexpr std::size_t kStagingBytes = std::size_t{32} << 20;
+
+double gib(std::int64_t size_bytes) { return static_cast<double>(size_bytes) / (1 << 30); }
+
+}  // namespace
+
+CudaQueue::CudaQueue(int device) : device_(device) {
+  check(cudaSetDevice(device), "cudaSetDevice");
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  gemm_plans_ = std::make_unique<GemmPlans>(stream_);
+}
+
+CudaQueue::~CudaQueue() {
+  gemm_plans_.reset();
+  cudaStreamDestroy(stream_);
+}
+
+CudaDevice::CudaDevice(const runtime::DeviceInfo& info) : info_(info), queue_(std::make_unique<CudaQueue>(0)) {
+  check(cudaMallocHost(&staging_, kStagingBytes), "pinned staging memory");
+}
+
+CudaDevice::~CudaDevice() {
+  queue_.reset();
+  cudaFreeHost(staging_);
+}
+
+void* CudaDevice::allocate(std::int64_t size_bytes) {
+  if (size_bytes <= 0) return nullptr;
+  void* memory = nullptr;
+  if (cudaMalloc(&memory, static_cast<std::size_t>(size_bytes)) != cudaSuccess) {
+    cudaGetLastError();
+    std::size_t free_bytes = 0;
+    std::size_t total_bytes = 0;
+    cudaMemGetInfo(&free_bytes, &total_bytes);
+    fail_runtime(
+        "[cuda] cannot allocate {} bytes ({:.2f} GiB): {:.2f} GiB of {:.2f} GiB are free; reduce "
+        "train.micro_batch_sequences or the model, or set train.recompute = \"block\"",
+        size_bytes, gib(size_bytes), gib(static_cast<std::int64_t>(free_bytes)),
+        gib(static_cast<std::int64_t>(total_bytes)));
+  }
+  fill_zero(memory, size_bytes);
+  return memory;
+}
+
+void CudaDevice::release(void* memory, std::int64_t) {
+  if (memory == nullptr) return;
+  cudaStreamSynchronize(queue_->stream());
+  cudaFree(memory);
+}
+
+void CudaDevice::copy_to_device(void* device, const void* host, std::int64_t size_bytes) {
+  for (std::int64_t begin = 0; begin < size_bytes; begin += kStagingBytes) {
+    const auto bytes = std::min(static_cast<std::size_t>(size_bytes - begin), kStagingBytes);
+    synchronize();  // the staging buffer may still be read by the copy before
+    std::memcpy(staging_, static_cast<const std::byte*>(host) + begin, bytes);
+    check(
+        cudaMemcpyAsync(static_cast<std::byte*>(device) + begin, staging_, bytes, cudaMemcpyHostToDevice, queue_->stream()),
+        "copy to the device");
+  }
+}
+
+void CudaDevice::copy_to_host(void* host, const void* device, std::int64_t size_bytes) {
+  for (std::int64_t begin = 0; begin < size_bytes; begin += kStagingBytes) {
+    const auto bytes = std::min(static_cast<std::size_t>(size_bytes - begin), kStagingBytes);
+    synchronize();
+    check(cudaMemcpyAsync(staging_, static_cast<const std::byte*>(device) + begin, bytes, cudaMemcpyDeviceToHost,
+                          queue_->stream()),
+          "copy to the host");
+    synchronize();
+    std::memcpy(static_cast<std::byte*>(host) + begin, staging_, bytes);
+  }
+}
+
+void* CudaDevice::allocate_host(std::int64_t size_bytes) {
+  void* memory = nullptr;
+  check(cudaMallocHost(&memory, static_cast<std::size_t>(size_bytes)), "pinned host memory");
+  return memory;
+}
+
+void CudaDevice::release_host(void* memory) {
+  cudaStreamSynchronize(queue_->stream());
+  cudaFreeHost(memory);
+}
+
+void CudaDevice::enqueue_to_device(void* device, const void* host, std::int64_t size_bytes) {
+  check(cudaMemcpyAsync(device, host, static_cast<std::size_t>(size_bytes), cudaMemcpyHostToDevice, queue_->stream()),
+        "copy to the device");
+}
+
+void CudaDevice::enqueue_to_host(void* host, const void* device, std::int64_t size_bytes) {
+  check(cudaMemcpyAsync(host, device, static_cast<std::size_t>(size_bytes), cudaMemcpyDeviceToHost, queue_->stream()),
+        "copy to the host");
+}
+
+void CudaDevice::fill_zero(void* device, std::int64_t size_bytes) {
+  if (size_bytes > 0)
+    check(cudaMemsetAsync(device, 0, static_cast<std::size_t>(size_bytes), queue_->stream()), "clearing memory");
+}
+
+void CudaDevice::synchronize() { check(cudaStreamSynchronize(queue_->stream()), "device work"); }
+
+std::int64_t CudaDevice::used_bytes() const {
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
+  return static_cast<std::int64_t>(total_bytes - free_bytes);
+}
+
+}  // namespace ida::cuda

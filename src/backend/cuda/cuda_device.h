@@ -1,0 +1,36 @@
+// An NVIDIA GPU as a device.
+#pragma once
+#include <memory>
+
+#include "backend/cuda/cuda_stream.h"
+#include "runtime/device.h"
+
+namespace ida::cuda {
+
+class CudaDevice final : public runtime::Device {
+ public:
+  // `info` from detect_cuda().
+  explicit CudaDevice(const runtime::DeviceInfo& info);
+  ~CudaDevice() override;
+  const runtime::DeviceInfo& info() const override { return info_; }
+  void* allocate(std::int64_t size_bytes) override;
+  void release(void* memory, std::int64_t size_bytes) override;
+  void copy_to_device(void* device, const void* host, std::int64_t size_bytes) override;
+  void copy_to_host(void* host, const void* device, std::int64_t size_bytes) override;
+  void* allocate_host(std::int64_t size_bytes) override;
+  void release_host(void* memory) override;
+  void enqueue_to_device(void* device, const void* host, std::int64_t size_bytes) override;
+  void enqueue_to_host(void* host, const void* device, std::int64_t size_bytes) override;
+  void fill_zero(void* device, std::int64_t size_bytes) override;
+  void synchronize() override;
+  runtime::Queue* queue() override { return queue_.get(); }
+  // Everything the process holds on the card, by the driver's count: context, code, libraries, arena.
+  std::int64_t used_bytes() const;
+
+ private:
+  runtime::DeviceInfo info_;
+  std::unique_ptr<CudaQueue> queue_;
+  void* staging_ = nullptr;  // pinned
+};
+
+}  // namespace ida::cuda

@@ -1,0 +1,94 @@
+// One thread, N neighbouring elements. Bytes: forward reads gate and up and writes y; backward reads grad_y, gate and up
+// and writes two gradients.
+#include "device/vec.cuh"
+#include "kernels/swiglu.h"
+
+namespace ida::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+__device__ float sigmoid(float z) { return 1.0f / (1.0f + expf(-z)); }
+
+template <typename T, int N>
+__global__ void __launch_bounds__(kThreads) swiglu_forward_kernel(SwigluForward a) {
+  const std::int64_t per_row = a.cols / N;
+  const std::int64_t total = a.rows * per_row;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < total;
+       i += static_cast<std::int64_t>(gridDim.x) * kThreads) {
+    const std::int64_t row = i / per_row;
+    const std::int64_t column = i % per_row * N;
+    const T* gate_row = static_cast<const T*>(a.gate_up) + row * a.gate_up_stride + column;
+    const Vec<T, N> gate = load_vec<N>(gate_row);
+    const Vec<T, N> up = load_vec<N>(gate_row + a.cols);
+    Vec<T, N> y;
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      const float z = to_float(gate.at[j]);
+      y.at[j] = from_float<T>(z * sigmoid(z) * to_float(up.at[j]));
+    }
+    store_vec<N>(static_cast<T*>(a.y) + row * a.y_stride + column, y);
+  }
+}
+
+// d silu(z) / dz = s (1 + z (1 - s)), s = sigmoid(z).
+template <typename T, int N>
+__global__ void __launch_bounds__(kThreads) swiglu_backward_kernel(SwigluBackward a) {
+  const std::int64_t per_row = a.cols / N;
+  const std::int64_t total = a.rows * per_row;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < total;
+       i += static_cast<std::int64_t>(gridDim.x) * kThreads) {
+    const std::int64_t row = i / per_row;
+    const std::int64_t column = i % per_row * N;
+    const T* gate_row = static_cast<const T*>(a.gate_up) + row * a.gate_up_stride + column;
+    const Vec<T, N> gate = load_vec<N>(gate_row);
+    const Vec<T, N> up = load_vec<N>(gate_row + a.cols);
+    const Vec<T, N> grad_y = load_vec<N>(static_cast<const T*>(a.grad_y) + row * a.grad_y_stride + column);
+    Vec<T, N> grad_gate;
+    Vec<T, N> grad_up;
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      const float z = to_float(gate.at[j]);
+      const float s = sigmoid(z);
+      const float g = to_float(grad_y.at[j]);
+      grad_gate.at[j] = from_float<T>(g * to_float(up.at[j]) * s * (1.0f + z * (1.0f - s)));
+      grad_up.at[j] = from_float<T>(g * z * s);
+    }
+    T* out = static_cast<T*>(a.grad_gate_up) + row * a.grad_gate_up_stride + column;
+    store_vec<N>(out, grad_gate);
+    store_vec<N>(out + a.cols, grad_up);
+  }
+}
+
+}  // namespace
+
+cudaError_t launch_swiglu_forward(DType dtype, const SwigluForward& a, cudaStream_t stream) {
+  if (a.rows * a.cols == 0) return cudaSuccess;
+  return with_float_type(dtype, [&]<typename T>() {
+    constexpr int n = kVecElems<T>;
+    const bool vectors = a.cols % n == 0 && a.gate_up_stride % n == 0 && a.y_stride % n == 0 && aligned_to(a.gate_up, 16) &&
+                         aligned_to(a.y, 16);
+    if (vectors)
+      swiglu_forward_kernel<T, n><<<grid_for(a.rows * a.cols / n, kThreads), kThreads, 0, stream>>>(a);
+    else
+      swiglu_forward_kernel<T, 1><<<grid_for(a.rows * a.cols, kThreads), kThreads, 0, stream>>>(a);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t launch_swiglu_backward(DType dtype, const SwigluBackward& a, cudaStream_t stream) {
+  if (a.rows * a.cols == 0) return cudaSuccess;
+  return with_float_type(dtype, [&]<typename T>() {
+    constexpr int n = kVecElems<T>;
+    const bool vectors = a.cols % n == 0 && a.gate_up_stride % n == 0 && a.grad_y_stride % n == 0 &&
+                         a.grad_gate_up_stride % n == 0 && aligned_to(a.gate_up, 16) && aligned_to(a.grad_y, 16) &&
+                         aligned_to(a.grad_gate_up, 16);
+    if (vectors)
+      swiglu_backward_kernel<T, n><<<grid_for(a.rows * a.cols / n, kThreads), kThreads, 0, stream>>>(a);
+    else
+      swiglu_backward_kernel<T, 1><<<grid_for(a.rows * a.cols, kThreads), kThreads, 0, stream>>>(a);
+    return cudaGetLastError();
+  });
+}
+
+}  // namespace ida::cuda

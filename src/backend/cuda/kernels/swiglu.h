@@ -1,0 +1,29 @@
+// SwiGLU (ops/swiglu.h).
+#pragma once
+#include "kernels/launch.h"
+
+namespace ida::cuda {
+
+struct SwigluForward {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  const void* gate_up = nullptr;  // [rows, gate cols | up cols]
+  std::int64_t gate_up_stride = 0;
+  void* y = nullptr;  // [rows, cols]
+  std::int64_t y_stride = 0;
+};
+cudaError_t launch_swiglu_forward(DType dtype, const SwigluForward& args, cudaStream_t stream);
+
+struct SwigluBackward {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  const void* grad_y = nullptr;
+  std::int64_t grad_y_stride = 0;
+  const void* gate_up = nullptr;
+  std::int64_t gate_up_stride = 0;
+  void* grad_gate_up = nullptr;  // may be gate_up
+  std::int64_t grad_gate_up_stride = 0;
+};
+cudaError_t launch_swiglu_backward(DType dtype, const SwigluBackward& args, cudaStream_t stream);
+
+}  // namespace ida::cuda
