@@ -30,6 +30,8 @@ class Device {
   virtual void enqueue_to_host(void* host, const void* device, std::int64_t size_bytes) = 0;
   virtual void fill_zero(void* device, std::int64_t size_bytes) = 0;
   virtual void synchronize() = 0;
+  // Everything the process holds on the device by the device's own count; 0 where it cannot tell.
+  virtual std::int64_t used_bytes() const { return 0; }
   // The queue that ops are enqueued on; null where work is done by the time a call returns.
   virtual Queue* queue() { return nullptr; }
   // The same memory as the host sees it, or null where it cannot.

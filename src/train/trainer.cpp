@@ -7,14 +7,13 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/parallel.h"
-#include "base/rng.h"
 #include "checkpoint/async_saver.h"
 #include "checkpoint/hf_model.h"
 #include "checkpoint/run_lock.h"
 #include "data/build_shard.h"
 #include "eval/generate.h"
 #include "train/gates.h"
+#include "train/initial_weights.h"
 #include "train/recorder.h"
 #include "train/run_folder.h"
 #include "train/setup.h"
@@ -30,27 +29,6 @@ constexpr std::int64_t kMaxSkipsInARow = 20;
 constexpr std::int64_t kMaxRollbacks = 8;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-// Random weights: value i of parameter p is a pure function of (seed, p, i).
-std::vector<float> initial_weights(const model::ParamTable& table, std::uint64_t seed) {
-  std::vector<float> flat(static_cast<std::size_t>(table.total_elems), 0.0f);
-  for (std::size_t p = 0; p < table.params.size(); ++p) {
-    const model::ParamSpec& spec = table.params[p];
-    float* out = flat.data() + spec.offset_elems;
-    parallel_for(spec.numel(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        switch (spec.init) {
-          case model::InitKind::kNormal:
-            out[i] = static_cast<float>(spec.init_std) * normal_at(seed, p, static_cast<std::uint64_t>(i));
-            break;
-          case model::InitKind::kOnes: out[i] = 1.0f; break;
-          case model::InitKind::kZeros: out[i] = 0.0f; break;
-        }
-      }
-    });
-  }
-  return flat;
-}
 
 data::PreparedData prepare(const config::RunConfig& config, const text::Tokenizer& tokenizer,
                            const std::vector<std::string>& entries, const std::string& name) {

@@ -25,7 +25,7 @@ class CudaDevice final : public runtime::Device {
   void synchronize() override;
   runtime::Queue* queue() override { return queue_.get(); }
   // Everything the process holds on the card, by the driver's count: context, code, libraries, arena.
-  std::int64_t used_bytes() const;
+  std::int64_t used_bytes() const override;
 
  private:
   runtime::DeviceInfo info_;

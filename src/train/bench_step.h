@@ -1,0 +1,42 @@
+// Times training steps of a configuration on made-up rows: no data, no files.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "config/run_config.h"
+#include "ops/backend.h"
+#include "ops/site.h"
+#include "runtime/device.h"
+
+namespace ida::train {
+
+struct StepBenchOptions {
+  std::int64_t warmup_steps = 3;
+  std::int64_t steps = 10;
+  std::int64_t documents_per_row = 1;  // of equal length
+};
+
+struct StepBenchResult {
+  std::string device;
+  std::int64_t parameters = 0;
+  std::int64_t seq_len = 0;
+  std::int64_t micro_batch_sequences = 0;
+  std::int64_t micro_batches = 0;
+  std::vector<double> step_ms = {};  // of every timed step, host clock, the device idle at both ends of the whole
+  double median_step_ms = 0.0;
+  double tokens_per_s = 0.0;        // by the median
+  double gemm_tflop_per_s = 0.0;    // products alone, by the median
+  double first_step_ms = 0.0;       // with everything that is done once
+  std::int64_t arena_bytes = 0;
+  std::int64_t device_bytes = 0;    // everything the process holds on the device; 0 where the device cannot tell
+  std::vector<double> losses = {};    // every step's, warm-up included
+  ops::EngineCounters micro_batch_calls;
+  std::map<std::string, std::int64_t> micro_batch_ops = {};  // "op/implementation" -> calls
+};
+
+// `config` needs no data and no run name: model, sizes, optimizer and precision are read.
+StepBenchResult bench_step(const config::RunConfig& config, runtime::Device& device, const ops::Backend& backend,
+                           const StepBenchOptions& options);
+
+}  // namespace ida::train
