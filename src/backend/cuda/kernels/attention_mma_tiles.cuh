@@ -14,13 +14,15 @@ namespace ida::cuda {
 inline constexpr float kLog2E = 1.4426950408889634f;
 inline constexpr float kLn2 = 0.6931471805599453f;
 
-// A warp owns 16 * kRowBlocks rows of the tile that stays, and meets tiles of kCols rows that stream past.
-template <int kHeadDim_, int kWarps, int kRowBlocks_, int kCols_, int kBlocksPerSm_ = 2>
+// A warp owns 16 * kRowBlocks rows of the tile that stays, and meets tiles of kCols rows that stream past. kUnroll steps of
+// 16 along the head are unrolled where all of them would let the compiler load ahead more than the registers hold.
+template <int kHeadDim_, int kWarps, int kRowBlocks_, int kCols_, int kUnroll_ = kHeadDim_ / 16>
 struct AttentionTileShape {
   static constexpr int kHeadDim = kHeadDim_;
   static constexpr int kRowBlocks = kRowBlocks_;
   static constexpr int kCols = kCols_;
-  static constexpr int kBlocksPerSm = kBlocksPerSm_;
+  static constexpr int kUnroll = kUnroll_;
+  static constexpr int kBlocksPerSm = 2;
   static constexpr int kThreads = kWarps * 32;
   static constexpr int kRowsPerWarp = 16 * kRowBlocks;
   static constexpr int kRows = kWarps * kRowsPerWarp;
@@ -87,7 +89,7 @@ template <typename Tile>
 __device__ __forceinline__ void product_over_head(WarpTile<Tile::kRowBlocks, Tile::kCols>& s, std::uint32_t a_tile,
                                                   std::uint32_t b_tile, const LaneOffsets<Tile::kHeadDim>& lanes) {
   clear(s);
-#pragma unroll
+#pragma unroll(Tile::kUnroll)
   for (int k = 0; k < Tile::kHeadDim / 16; ++k) {
     std::uint32_t a[Tile::kRowBlocks][4];
 #pragma unroll
