@@ -222,7 +222,7 @@ auto with_forward_tile(int head_dim, Body&& body) {
   if (head_dim <= 32) return body(AttentionTileShape<32, 4, 2, 64>{});
   if (head_dim <= 64) return body(AttentionTileShape<64, 4, 2, 64>{});
   if (head_dim <= 96) return body(AttentionTileShape<96, 4, 2, 64, 2>{});
-  if (head_dim <= 128) return body(AttentionTileShape<128, 4, 2, 32>{});
+  if (head_dim <= 128) return body(AttentionTileShape<128, 4, 2, 32, 4>{});
   if (head_dim <= 192) return body(AttentionTileShape<192, 4, 1, 32>{});
   return body(AttentionTileShape<256, 4, 1, 32>{});
 }
