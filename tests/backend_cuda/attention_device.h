@@ -32,8 +32,7 @@ class DeviceSlices {
     }
     HostTensor all(dtype_, rows_, row_stride_);
     for (std::size_t i = 0; upload && i < tensors.size(); ++i) {
-      tensors[i]->for_each(
-          [&](std::int64_t r, std::int64_t c) { all.set(r, first_cols_[i] + c, tensors[i]->at(r, c)); });
+      tensors[i]->for_each([&](std::int64_t r, std::int64_t c) { all.set(r, first_cols_[i] + c, tensors[i]->at(r, c)); });
     }
     buffer_ = std::make_unique<DeviceBuffer>(all.bytes());
   }
@@ -47,9 +46,9 @@ class DeviceSlices {
     const auto element = static_cast<std::size_t>(dtype_size_bytes(dtype_));
     for (std::int64_t r = 0; r < rows_; ++r) {
       const auto row = static_cast<std::size_t>(r * row_stride_ + first_cols_[i]) * element;
-      std::memcpy(static_cast<std::byte*>(tensor.view().data) +
-                      static_cast<std::size_t>(r * tensor.view().row_stride) * element,
-                  bytes.data() + row, static_cast<std::size_t>(tensor.cols()) * element);
+      std::memcpy(
+          static_cast<std::byte*>(tensor.view().data) + static_cast<std::size_t>(r * tensor.view().row_stride) * element,
+          bytes.data() + row, static_cast<std::size_t>(tensor.cols()) * element);
     }
   }
   // Bytes of the gap behind the last slice, which no kernel may touch.
@@ -104,7 +103,8 @@ void forward_as(Family family, AttentionCase& t, const DeviceOptions& options) {
     workspace.download();
   };
   if constexpr (std::is_same_v<T, bf16>) {
-    if (family == Family::kMma) fill(AttentionForwardMma{}, attention_forward_mma_workspace(problem), attention_forward_mma);
+    if (family == Family::kMma)
+      fill(AttentionForwardMma{}, attention_forward_mma_workspace(problem), attention_forward_mma);
   }
   if (family == Family::kF32) {
     fill(AttentionForwardF32<T>{}, attention_forward_f32_workspace(problem), attention_forward_f32<T>);

@@ -21,7 +21,8 @@ void for_each_rounded_row(const cpu::AttentionCase& t, Body&& body) {
     for (std::int64_t i = 0; i < segment.q_len; ++i) {
       const std::int64_t position = segment.kv_len - segment.q_len + i;
       for (std::int64_t head = 0; head < d.num_heads; ++head) {
-        RoundedRow r{segment.q_begin + i, head, head * d.head_dim, head / (d.num_heads / d.num_kv_heads) * d.head_dim, {}, {}};
+        RoundedRow r{
+            segment.q_begin + i, head, head * d.head_dim, head / (d.num_heads / d.num_kv_heads) * d.head_dim, {}, {}};
         for (std::int64_t j = d.window > 0 ? std::max<std::int64_t>(0, position - d.window + 1) : 0; j <= position; ++j) {
           double score = 0.0;
           for (std::int64_t c = 0; c < d.head_dim; ++c) {

@@ -43,9 +43,9 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
 AttentionCase widened(const AttentionCase& t) {
   AttentionCase wide = t;
   wide.desc.dtype = DType::kF32;
-  for (HostTensor AttentionCase::*member : {&AttentionCase::q, &AttentionCase::k, &AttentionCase::v, &AttentionCase::grad_o,
-                                            &AttentionCase::o, &AttentionCase::grad_q, &AttentionCase::grad_k,
-                                            &AttentionCase::grad_v}) {
+  for (HostTensor AttentionCase::*member :
+       {&AttentionCase::q, &AttentionCase::k, &AttentionCase::v, &AttentionCase::grad_o, &AttentionCase::o,
+        &AttentionCase::grad_q, &AttentionCase::grad_k, &AttentionCase::grad_v}) {
     const HostTensor& narrow = t.*member;
     wide.*member = HostTensor(DType::kF32, narrow.rows(), narrow.cols());
     (wide.*member).assign(narrow.values());
@@ -65,8 +65,8 @@ void expect_close(const HostTensor& got, const HostTensor& exact, const std::vec
                   const char* what) {
   const std::vector<double> values = exact.values();
   const double floor = cancels ? kCancelled * std::sqrt(static_cast<double>(values.size())) : 0.0;
-  const double allowed = kF32Tolerance * norm(values) + floor +
-                         (reference.empty() ? 0.0 : kBf16Ratio * distance(reference, values));
+  const double allowed =
+      kF32Tolerance * norm(values) + floor + (reference.empty() ? 0.0 : kBf16Ratio * distance(reference, values));
   EXPECT_LE(distance(got.values(), values), allowed) << what << ", norm " << norm(values);
 }
 
@@ -209,7 +209,8 @@ TEST_F(CudaAttention, QueriesAgainstACache) {
     for (const std::int64_t window : {0, 17}) {
       expect_forward(f.family, AttentionCase({4, 1, 64, window, f.dtype}, 1, {500, 1, 129}, 500, true));
       expect_forward(f.family, AttentionCase({3, 3, 128, window, f.dtype}, 5, {70, 5}, 80, true));
-      expect_forward(f.family, AttentionCase({2, 1, 32, window, f.dtype}, 3, {1, 0, 7}, 8, true));  // more queries than keys
+      expect_forward(f.family,
+                     AttentionCase({2, 1, 32, window, f.dtype}, 3, {1, 0, 7}, 8, true));  // more queries than keys
     }
   }
 }

@@ -128,8 +128,7 @@ std::int64_t f32_forward_workspace(const AttentionDesc& desc, const DeviceInfo&)
 void f32_forward(const AttentionDesc& desc, const AttentionForwardArgs& args, const Launch& launch) {
   check(desc.dtype == DType::kBF16
             ? attention_forward_f32(forward_args<bf16, AttentionForwardF32<bf16>>(desc, args, launch), stream_of(launch))
-            : attention_forward_f32(forward_args<float, AttentionForwardF32<float>>(desc, args, launch),
-                                    stream_of(launch)),
+            : attention_forward_f32(forward_args<float, AttentionForwardF32<float>>(desc, args, launch), stream_of(launch)),
         "attention_forward");
 }
 
@@ -138,8 +137,7 @@ std::int64_t f32_backward_workspace(const AttentionDesc& desc, const DeviceInfo&
 }
 void f32_backward(const AttentionDesc& desc, const AttentionBackwardArgs& args, const Launch& launch) {
   check(desc.dtype == DType::kBF16
-            ? attention_backward_f32(backward_args<bf16, AttentionBackwardF32<bf16>>(desc, args, launch),
-                                     stream_of(launch))
+            ? attention_backward_f32(backward_args<bf16, AttentionBackwardF32<bf16>>(desc, args, launch), stream_of(launch))
             : attention_backward_f32(backward_args<float, AttentionBackwardF32<float>>(desc, args, launch),
                                      stream_of(launch)),
         "attention_backward");
@@ -148,14 +146,12 @@ void f32_backward(const AttentionDesc& desc, const AttentionBackwardArgs& args, 
 }  // namespace
 
 ops::AttentionForwardList attention_forward_impls() {
-  return {{.name = "own.attention_mma",
-           .supports = mma_supports,
-           .workspace_bytes = mma_forward_workspace,
-           .run = mma_forward},
-          {.name = "own.attention_f32",
-           .supports = f32_supports,
-           .workspace_bytes = f32_forward_workspace,
-           .run = f32_forward}};
+  return {
+      {.name = "own.attention_mma", .supports = mma_supports, .workspace_bytes = mma_forward_workspace, .run = mma_forward},
+      {.name = "own.attention_f32",
+       .supports = f32_supports,
+       .workspace_bytes = f32_forward_workspace,
+       .run = f32_forward}};
 }
 
 ops::AttentionBackwardList attention_backward_impls() {

@@ -16,9 +16,7 @@ constexpr MatrixIndex mma_a_index(int lane, int reg, int element) {
   return {lane / 4 + reg % 2 * 8, lane % 4 * 2 + element + reg / 2 * 8};
 }
 // B, 16 x 8 (rows k, columns n): registers 0-1.
-constexpr MatrixIndex mma_b_index(int lane, int reg, int element) {
-  return {lane % 4 * 2 + element + reg * 8, lane / 4};
-}
+constexpr MatrixIndex mma_b_index(int lane, int reg, int element) { return {lane % 4 * 2 + element + reg * 8, lane / 4}; }
 // C and D, 16 x 8 f32 (rows m, columns n): registers 0-3, one element each.
 constexpr MatrixIndex mma_c_index(int lane, int reg) { return {lane / 4 + reg / 2 * 8, lane % 4 * 2 + reg % 2}; }
 

@@ -146,7 +146,8 @@ __device__ __forceinline__ void probabilities(WarpTile<Tile::kRowBlocks, Tile::k
     for (int i = 0; i < Tile::kRowBlocks; ++i) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        s[i][j][e] = ex2_approx(fmaf(s[i][j][e], scale_log2, kRowsAreKeys<kGrad> ? -lse[e % 2] : -terms.of_row[i][e / 2].lse));
+        s[i][j][e] =
+            ex2_approx(fmaf(s[i][j][e], scale_log2, kRowsAreKeys<kGrad> ? -lse[e % 2] : -terms.of_row[i][e / 2].lse));
       }
     }
   }
@@ -175,8 +176,8 @@ __device__ __forceinline__ void score_grads(WarpTile<Tile::kRowBlocks, Tile::kCo
 }
 
 template <typename Tile, Grad kGrad>
-__device__ __forceinline__ void mask_probabilities(WarpTile<Tile::kRowBlocks, Tile::kCols>& s, int first_row,
-                                                   int first_col, int offset, int window) {
+__device__ __forceinline__ void mask_probabilities(WarpTile<Tile::kRowBlocks, Tile::kCols>& s, int first_row, int first_col,
+                                                   int offset, int window) {
 #pragma unroll
   for (int i = 0; i < Tile::kRowBlocks; ++i) {
 #pragma unroll
@@ -201,7 +202,7 @@ __device__ __forceinline__ bool whole_tile_visible(int first_row, int first_col,
 
 template <typename Tile, Grad kGrad>
 struct Accumulators {
-  WarpTile<kGrad == Grad::kV ? 1 : Tile::kRowBlocks, Tile::kHeadDim> first;                // dQ or dK
+  WarpTile<kGrad == Grad::kV ? 1 : Tile::kRowBlocks, Tile::kHeadDim> first;    // dQ or dK
   WarpTile<kNeedsGradV<kGrad> ? Tile::kRowBlocks : 1, Tile::kHeadDim> grad_v;  // unused ones never take registers
 };
 
@@ -294,7 +295,8 @@ __device__ __forceinline__ void backward_item(const BackwardParams& p, std::uint
     }
     odd ^= 1;
   }
-  if (!Steps<Tile, kGrad>(p, item).any()) {  // nothing streams: the rows may still be on their way to where the gradients pass through
+  if (!Steps<Tile, kGrad>(p, item)
+           .any()) {  // nothing streams: the rows may still be on their way to where the gradients pass through
     cp_async_wait_all();
     __syncthreads();
   }
@@ -318,9 +320,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) backward_k
 template <typename Tile, Grad kGrad>
 cudaError_t launch_backward(const BackwardParams& params, cudaStream_t stream) {
   static_assert(backward_shared_bytes<Tile>() <= 99 * 1024, "what sm_120 gives a block");
-  return launch_kernel(backward_kernel<Tile, kGrad>,
-                       dim3(static_cast<unsigned>(params.args.num_sms * Tile::kBlocksPerSm)), Tile::kThreads,
-                       backward_shared_bytes<Tile>(), stream, params);
+  return launch_kernel(backward_kernel<Tile, kGrad>, dim3(static_cast<unsigned>(params.args.num_sms * Tile::kBlocksPerSm)),
+                       Tile::kThreads, backward_shared_bytes<Tile>(), stream, params);
 }
 
 // Tiles by padded head_dim: of queries for dQ, of keys for dK and dV.
@@ -395,12 +396,18 @@ cudaError_t attention_backward_mma(const AttentionBackwardMma& args, cudaStream_
   params.scale_log2 = problem.scale * kLog2E;
   params.vector16 = rows_allow_16_bytes(problem.head_dim, args.q, args.k, args.v, args.o, args.grad_o) &&
                     rows_allow_16_bytes(problem.head_dim, args.grad_q, args.grad_k, args.grad_v);
-  const AttentionListParams lists{args.segments,     problem.max_segments, problem.window, problem.q_rows,
-                                  workspace.covered, 2,                    {workspace.q_list, workspace.k_list}};
+  const AttentionListParams lists{args.segments,
+                                  problem.max_segments,
+                                  problem.window,
+                                  problem.q_rows,
+                                  workspace.covered,
+                                  2,
+                                  {workspace.q_list, workspace.k_list}};
   cudaError_t error = build_attention_lists(lists, stream);
   if (error != cudaSuccess) return error;
   error = attention_row_terms(
-      AttentionRowTermsParams<bf16>{problem, args.o, args.grad_o, args.lse, kLog2E, params.vector16, workspace.terms}, stream);
+      AttentionRowTermsParams<bf16>{problem, args.o, args.grad_o, args.lse, kLog2E, params.vector16, workspace.terms},
+      stream);
   if (error != cudaSuccess) return error;
   return with_backward_tiles(problem.head_dim,
                              [&](auto pair) { return launch_sweeps<decltype(pair)>(params, workspace, stream); });

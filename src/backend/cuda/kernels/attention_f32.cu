@@ -1,9 +1,8 @@
-#include "backend/cuda/kernels/attention_f32.h"
-
 #include <cmath>
 
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/shared.cuh"
+#include "backend/cuda/kernels/attention_f32.h"
 #include "backend/cuda/kernels/attention_work.cuh"
 #include "formats/bf16.h"
 
@@ -232,8 +231,7 @@ __device__ void grad_q_item(const BackwardParams<T>& p, float* shared, const Att
 
 template <typename T, int kElements>
 __global__ void __launch_bounds__(kThreads, blocks_per_sm(kElements)) grad_q_kernel(const BackwardParams<T> p) {
-  zero_uncovered_rows(p.covered, p.args.problem.q_rows, p.args.grad_q,
-                      p.args.problem.num_heads * p.args.problem.head_dim);
+  zero_uncovered_rows(p.covered, p.args.problem.q_rows, p.args.grad_q, p.args.problem.num_heads * p.args.problem.head_dim);
   float* shared = static_cast<float*>(dynamic_shared());
   for_each_attention_item(p.sweep, [&](const AttentionWorkItem& item) { grad_q_item<T, kElements>(p, shared, item); });
 }
@@ -273,8 +271,8 @@ __device__ void grad_kv_item(const BackwardParams<T>& p, float* shared, const At
 #pragma unroll
       for (int i = 0; i < kColsPerLane; ++i) {
         const int col = lane_col() + i * kLanes;
-        const bool seen = query + col < segment.q_len &&
-                          sees(first_position(segment) + query + col, first + lane_row(), problem.window);
+        const bool seen =
+            query + col < segment.q_len && sees(first_position(segment) + query + col, first + lane_row(), problem.window);
         AttentionRowTerms terms;
         if (seen) terms = p.terms[head * problem.q_rows + row + col];
         score_gradient(s[i], ds[i], problem.scale, terms, seen);
@@ -359,24 +357,31 @@ cudaError_t attention_backward_f32(const AttentionBackwardF32<T>& args, cudaStre
   const AttentionProblem& problem = args.problem;
   if (problem.q_rows == 0) return cudaSuccess;
   const Workspace workspace(args.workspace, problem, true);
-  const AttentionListParams lists{args.segments,     problem.max_segments, problem.window, problem.q_rows,
-                                  workspace.covered, 2,                    {workspace.q_list, workspace.k_list}};
+  const AttentionListParams lists{args.segments,
+                                  problem.max_segments,
+                                  problem.window,
+                                  problem.q_rows,
+                                  workspace.covered,
+                                  2,
+                                  {workspace.q_list, workspace.k_list}};
   cudaError_t error = build_attention_lists(lists, stream);
   if (error != cudaSuccess) return error;
   error = attention_row_terms(
       AttentionRowTermsParams<T>{problem, args.o, args.grad_o, args.lse, 1.0f, false, workspace.terms}, stream);
   if (error != cudaSuccess) return error;
   const int heads_at_once = attention_heads_at_once(problem, problem.num_heads, sizeof(T));
-  BackwardParams<T> params{args, {workspace.q_list, 0, problem.num_heads, heads_at_once}, workspace.covered, workspace.terms};
+  BackwardParams<T> params{
+      args, {workspace.q_list, 0, problem.num_heads, heads_at_once}, workspace.covered, workspace.terms};
   static_assert(shared_bytes(kAttentionF32MaxHeadDim, 2, 2) <= 99 * 1024, "what sm_120 gives a block");
   return with_elements(problem.head_dim, [&](auto elements) {
     constexpr int kElements = decltype(elements)::value;
     const int shared = shared_bytes(problem.head_dim, 2, 2);
-    const cudaError_t failed =
-        launch_kernel(grad_q_kernel<T, kElements>, persistent_grid(args.num_sms, kElements), kThreads, shared, stream, params);
+    const cudaError_t failed = launch_kernel(grad_q_kernel<T, kElements>, persistent_grid(args.num_sms, kElements),
+                                             kThreads, shared, stream, params);
     if (failed != cudaSuccess) return failed;
     params.sweep = {workspace.k_list, 0, problem.num_kv_heads, heads_at_once * problem.num_kv_heads / problem.num_heads};
-    return launch_kernel(grad_kv_kernel<T, kElements>, persistent_grid(args.num_sms, kElements), kThreads, shared, stream, params);
+    return launch_kernel(grad_kv_kernel<T, kElements>, persistent_grid(args.num_sms, kElements), kThreads, shared, stream,
+                         params);
   });
 }
 

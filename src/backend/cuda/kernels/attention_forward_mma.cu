@@ -125,8 +125,8 @@ struct QueryTile {
 template <typename Tile>
 __device__ __forceinline__ IndexRange key_tiles(const AttentionWorkItem& item, int window) {
   const int first = item.tile.tile * Tile::kRows;
-  const IndexRange keys = keys_of_queries(item.tile.segment, window, first,
-                                          min_of(Tile::kRows, item.tile.segment.q_len - first));
+  const IndexRange keys =
+      keys_of_queries(item.tile.segment, window, first, min_of(Tile::kRows, item.tile.segment.q_len - first));
   if (keys.begin >= keys.end) return {0, 0};
   return {keys.begin / Tile::kCols, (keys.end + Tile::kCols - 1) / Tile::kCols};
 }
@@ -135,8 +135,7 @@ template <typename Tile>
 __device__ __forceinline__ void load_queries(const ForwardParams& p, std::uint32_t shared, const AttentionWorkItem& item) {
   const QueryTile<Tile> q(p, item);
   load_tile<Tile::kRows, Tile::kHeadDim, Tile::kThreads>(shared, p.args.q.data + q.row * p.args.q.row_stride + q.col,
-                                                         p.args.q.row_stride, q.valid, p.args.problem.head_dim,
-                                                         p.vector16);
+                                                         p.args.q.row_stride, q.valid, p.args.problem.head_dim, p.vector16);
 }
 
 // Keys and values of a tile into a stage.
@@ -147,8 +146,8 @@ __device__ __forceinline__ void load_keys(const ForwardParams& p, std::uint32_t 
   const AttentionSegment& segment = item.tile.segment;
   const std::int64_t row = segment.kv_begin + tile * Tile::kCols;
   const int valid = segment.kv_len - tile * Tile::kCols;
-  const std::int64_t col = static_cast<std::int64_t>(item.head / (problem.num_heads / problem.num_kv_heads)) *
-                           problem.head_dim;
+  const std::int64_t col =
+      static_cast<std::int64_t>(item.head / (problem.num_heads / problem.num_kv_heads)) * problem.head_dim;
   load_tile<Tile::kCols, Tile::kHeadDim, Tile::kThreads>(stage, p.args.k.data + row * p.args.k.row_stride + col,
                                                          p.args.k.row_stride, valid, problem.head_dim, p.vector16);
   load_tile<Tile::kCols, Tile::kHeadDim, Tile::kThreads>(stage + Tile::kColTileBytes,
@@ -185,22 +184,22 @@ __device__ __forceinline__ void forward_item(const ForwardParams& p, std::uint32
     product_over_head<Tile>(s, q_tile, stage, lanes);
     const int position = first_position(item.tile.segment) + item.tile.tile * Tile::kRows;
     const int first_key = tile * Tile::kCols;
-    if (!all_see_all(position, position + Tile::kRows - 1, first_key, first_key + Tile::kCols - 1,
-                     p.args.problem.window)) {
+    if (!all_see_all(position, position + Tile::kRows - 1, first_key, first_key + Tile::kCols - 1, p.args.problem.window)) {
       mask_scores<Tile>(s, position, first_key, p.args.problem.window);
     }
     softmax_step<Tile>(state, s, p.scale_log2);
     add_product_over_cols<Tile>(state.o, s, stage + Tile::kColTileBytes, lanes);
     stage = other_stage;
   }
-  if (key_tiles<Tile>(item, p.args.problem.window).end == 0) {  // no query sees a key: Q may still be on its way to where o passes through
+  if (key_tiles<Tile>(item, p.args.problem.window).end ==
+      0) {  // no query sees a key: Q may still be on its way to where o passes through
     cp_async_wait_all();
     __syncthreads();
   }
   const QueryTile<Tile> q(p, item);
   finish_rows<Tile>(state, p.args.lse, p.args.problem.scale, q.row, q.valid, item.head);
-  store_tile<Tile>(state.o, 1.0f, shared, p.args.o.data + q.row * p.args.o.row_stride + q.col, p.args.o.row_stride,
-                   q.valid, p.args.problem.head_dim, p.vector16);
+  store_tile<Tile>(state.o, 1.0f, shared, p.args.o.data + q.row * p.args.o.row_stride + q.col, p.args.o.row_stride, q.valid,
+                   p.args.problem.head_dim, p.vector16);
 }
 
 template <typename Tile>

@@ -65,8 +65,7 @@ __device__ __forceinline__ void load_tile(std::uint32_t tile, const bf16* source
     } else {
 #pragma unroll 1
       for (int col = 0; col < 8; col += 2) {
-        cp_async_small<4>(to + static_cast<std::uint32_t>(col) * 2, from + col,
-                          row < valid && chunk * 8 + col < head_dim);
+        cp_async_small<4>(to + static_cast<std::uint32_t>(col) * 2, from + col, row < valid && chunk * 8 + col < head_dim);
       }
     }
   }

@@ -1,6 +1,5 @@
-#include "backend/cuda/kernels/attention_work.h"
-
 #include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/kernels/attention_work.h"
 #include "formats/bf16.h"
 
 namespace ida::cuda {

@@ -20,7 +20,7 @@ static_assert(sizeof(AttentionTile) == 32);
 inline constexpr int kAttentionMaxSweeps = 2;  // kernels that run over one list
 
 struct AttentionListState {
-  std::int32_t count = 0;                            // tiles in the list
+  std::int32_t count = 0;                       // tiles in the list
   std::int32_t next[kAttentionMaxSweeps] = {};  // pairs handed out beyond the first of each block, by sweep
 };
 
@@ -85,7 +85,7 @@ struct AttentionRowTermsParams {
   AttentionMatrix<const T> o, grad_o;
   AttentionLse lse;
   float lse_factor = 1.0f;
-  bool vector16 = false;  // rows of o and grad_o allow loads of 16 bytes
+  bool vector16 = false;               // rows of o and grad_o allow loads of 16 bytes
   AttentionRowTerms* terms = nullptr;  // [num_heads, q_rows], written
 };
 

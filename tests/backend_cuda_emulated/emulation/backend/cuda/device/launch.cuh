@@ -16,8 +16,8 @@ cudaError_t launch_kernel(void (*kernel)(Params), dim3 grid, int threads, int sh
   for (unsigned i = 0; i < grid.x * grid.y; ++i) {
     blockIdx = dim3(i % grid.x, i / grid.x);
     emulation::run_block(
-        threads, shared_bytes,
-        [](void* c) { static_cast<Context*>(c)->kernel(static_cast<Context*>(c)->params); }, &context);
+        threads, shared_bytes, [](void* c) { static_cast<Context*>(c)->kernel(static_cast<Context*>(c)->params); },
+        &context);
   }
   return cudaSuccess;
 }

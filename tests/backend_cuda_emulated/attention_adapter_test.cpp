@@ -1,7 +1,6 @@
 // What the implementation lists accept, and that an op's arguments reach the kernels. On the emulated device, whose memory
 // is the host's.
 #include "backend/cuda/attention.h"
-
 #include "backend_cpu/attention_test_support.h"
 
 namespace ida::cuda {
@@ -74,7 +73,8 @@ TEST(CudaAttentionAdapter, RunsOnTheWorkspaceItAskedFor) {
       };
       for (cpu::HostTensor cpu::AttentionCase::*member :
            {&cpu::AttentionCase::q, &cpu::AttentionCase::k, &cpu::AttentionCase::v, &cpu::AttentionCase::grad_o,
-            &cpu::AttentionCase::o, &cpu::AttentionCase::grad_q, &cpu::AttentionCase::grad_k, &cpu::AttentionCase::grad_v}) {
+            &cpu::AttentionCase::o, &cpu::AttentionCase::grad_q, &cpu::AttentionCase::grad_k,
+            &cpu::AttentionCase::grad_v}) {
         t.*member = even(t.*member);
       }
       cpu::AttentionCase exact = t;
