@@ -33,7 +33,7 @@ struct Refusal {
 inline constexpr Refusal kAccepted{};
 
 // What an implementation may use beside its arguments. `workspace` has at least workspace_bytes(desc) bytes,
-// 64-byte aligned, contents undefined.
+// 256-byte aligned, contents undefined.
 struct Launch {
   const runtime::DeviceInfo& device;
   std::span<std::byte> workspace;

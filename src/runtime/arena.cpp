@@ -8,7 +8,7 @@
 namespace ida::runtime {
 namespace {
 
-constexpr std::int64_t kAlignmentBytes = 64;
+constexpr std::int64_t kAlignmentBytes = 256;  // cuBLASLt refuses workspaces that are less aligned
 constexpr std::int64_t align_up(std::int64_t value) {
   return (value + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
 }

@@ -1,7 +1,7 @@
 // One planned allocation per device, used as a stack with names.
 //
 // The same code runs against a dry arena (addresses without memory) to plan and against a real one to train,
-// so the planned size is the real size by construction. Allocations are 64-byte aligned and released in reverse
+// so the planned size is the real size by construction. Allocations are 256-byte aligned and released in reverse
 // order by Scope. Running over the capacity is our own bug, not the user's.
 #pragma once
 #include <array>
@@ -25,7 +25,7 @@ class Arena {
  public:
   // A dry arena: hands out addresses that must not be dereferenced and measures the high-water mark.
   Arena();
-  // A real arena of `capacity_bytes` at `base` (owned by the caller, 64-byte aligned).
+  // A real arena of `capacity_bytes` at `base` (owned by the caller, 256-byte aligned).
   Arena(void* base, std::int64_t capacity_bytes);
 
   bool dry() const { return dry_; }

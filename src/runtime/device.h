@@ -16,7 +16,7 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
-  // Device memory, zeroed, 64-byte aligned. Throws Error(kRuntime) naming size and what is free.
+  // Device memory, zeroed, 256-byte aligned. Throws Error(kRuntime) naming size and what is free.
   virtual void* allocate(std::int64_t size_bytes) = 0;
   virtual void release(void* memory, std::int64_t size_bytes) = 0;
   // Copies are ordered with the work enqueued before and after them; copy_to_host returns when the data is there.

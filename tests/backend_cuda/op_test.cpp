@@ -288,8 +288,10 @@ TEST_F(CudaTest, Gemm) {
           };
           run(*cpu_, reference, &Twin::cpu);
           run(*gpu_, impl, &Twin::gpu);
-          EXPECT_LT(out.error(), dtype == DType::kBF16 && !accumulate ? 1e-3 : 5e-6)
-              << impl.name << " " << desc.to_string();
+          // With operands that are not 16-byte aligned the library rounds the product before it adds the bias: two
+          // roundings of 2^-9, each 1.1e-3 by norm.
+          const double bar = dtype != DType::kBF16 || accumulate ? 5e-6 : desc.has_bias ? 4e-3 : 1e-3;
+          EXPECT_LT(out.error(), bar) << impl.name << " " << desc.to_string();
         }
       }
     }

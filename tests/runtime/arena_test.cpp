@@ -9,7 +9,7 @@
 namespace ida::runtime {
 namespace {
 
-alignas(64) std::byte memory[1024];
+alignas(256) std::byte memory[1024];
 
 TEST(Arena, AlignsAndReleasesInScopes) {
   Arena arena(memory, sizeof(memory));
@@ -17,19 +17,19 @@ TEST(Arena, AlignsAndReleasesInScopes) {
   {
     const Arena::Scope scope(arena);
     void* b = arena.allocate_bytes(65, MemoryClass::kWorkspace, "b");
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b) % 64, 0u);
-    EXPECT_EQ(static_cast<std::byte*>(b) - static_cast<std::byte*>(a), 64);
-    EXPECT_EQ(arena.used_bytes(), 192);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b) % 256, 0u);
+    EXPECT_EQ(static_cast<std::byte*>(b) - static_cast<std::byte*>(a), 256);
+    EXPECT_EQ(arena.used_bytes(), 512);
   }
-  EXPECT_EQ(arena.used_bytes(), 64);
-  EXPECT_EQ(arena.high_water_bytes(), 192);
+  EXPECT_EQ(arena.used_bytes(), 256);
+  EXPECT_EQ(arena.high_water_bytes(), 512);
 }
 
 TEST(Arena, OverflowIsAnErrorThatNamesTheBuffer) {
-  Arena arena(memory, 128);
+  Arena arena(memory, 512);
   arena.allocate_bytes(64, MemoryClass::kWeights, "a");
   try {
-    arena.allocate_bytes(65, MemoryClass::kWeights, "too much");
+    arena.allocate_bytes(257, MemoryClass::kWeights, "too much");
     FAIL();
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("too much"), std::string::npos);
@@ -53,18 +53,18 @@ TEST(Arena, DryAndRealGiveTheSameLayout) {
 
 TEST(Arena, ClassesAreThoseOfThePeak) {
   Arena arena;
-  arena.allocate_bytes(64, MemoryClass::kWeights, "w");
+  arena.allocate_bytes(256, MemoryClass::kWeights, "w");
   {
     const Arena::Scope scope(arena);
-    arena.allocate_bytes(640, MemoryClass::kActivations, "big");
+    arena.allocate_bytes(1024, MemoryClass::kActivations, "big");
   }
   {
     const Arena::Scope scope(arena);
-    arena.allocate_bytes(128, MemoryClass::kWorkspace, "later and smaller");
+    arena.allocate_bytes(512, MemoryClass::kWorkspace, "later and smaller");
   }
   const BytesByClass& peak = arena.bytes_at_peak();
-  EXPECT_EQ(peak[static_cast<std::size_t>(MemoryClass::kWeights)], 64);
-  EXPECT_EQ(peak[static_cast<std::size_t>(MemoryClass::kActivations)], 640);
+  EXPECT_EQ(peak[static_cast<std::size_t>(MemoryClass::kWeights)], 256);
+  EXPECT_EQ(peak[static_cast<std::size_t>(MemoryClass::kActivations)], 1024);
   EXPECT_EQ(peak[static_cast<std::size_t>(MemoryClass::kWorkspace)], 0);
 }
 

@@ -2,8 +2,8 @@
 // comes from L2 (a row of 49152 bf16 logits is 96 KiB), so device memory sees each logit read once and written once.
 #include <cfloat>
 
-#include "device/vec.cuh"
-#include "kernels/cross_entropy.h"
+#include "backend/cuda/device/vec.cuh"
+#include "backend/cuda/kernels/cross_entropy.h"
 
 namespace ida::cuda {
 namespace {

@@ -1,6 +1,6 @@
 // Cross-entropy of a chunk of logits, loss and gradient (ops/cross_entropy.h).
 #pragma once
-#include "kernels/launch.h"
+#include "backend/cuda/kernels/launch.h"
 
 namespace ida::cuda {
 

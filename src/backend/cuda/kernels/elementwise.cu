@@ -1,5 +1,5 @@
-#include "device/vec.cuh"
-#include "kernels/elementwise.h"
+#include "backend/cuda/device/vec.cuh"
+#include "backend/cuda/kernels/elementwise.h"
 
 namespace ida::cuda {
 namespace {

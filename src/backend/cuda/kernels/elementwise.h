@@ -1,6 +1,6 @@
 // Small ops over whole tensors (ops/elementwise.h).
 #pragma once
-#include "kernels/launch.h"
+#include "backend/cuda/kernels/launch.h"
 
 namespace ida::cuda {
 

@@ -1,7 +1,7 @@
 // The gradient is summed in ascending row order without sorting rows: rows are counted by id (integer atomics, order
 // does not matter), placed in their id's bucket, each bucket is put in order, and one block adds a bucket's rows.
-#include "device/vec.cuh"
-#include "kernels/embedding.h"
+#include "backend/cuda/device/vec.cuh"
+#include "backend/cuda/kernels/embedding.h"
 
 namespace ida::cuda {
 namespace {

@@ -1,6 +1,6 @@
 // Embedding lookup and its gradient (ops/embedding.h).
 #pragma once
-#include "kernels/launch.h"
+#include "backend/cuda/kernels/launch.h"
 
 namespace ida::cuda {
 

@@ -1,5 +1,5 @@
-#include "device/vec.cuh"
-#include "kernels/gemm_simt.h"
+#include "backend/cuda/device/vec.cuh"
+#include "backend/cuda/kernels/gemm_simt.h"
 
 namespace ida::cuda {
 namespace {

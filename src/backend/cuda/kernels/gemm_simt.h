@@ -1,7 +1,7 @@
 // A matrix product on CUDA cores (ops/gemm.h): every shape, layout and type; no library. Operands are widened to f32,
 // sums run over k in ascending order.
 #pragma once
-#include "kernels/launch.h"
+#include "backend/cuda/kernels/launch.h"
 
 namespace ida::cuda {
 

@@ -1,7 +1,7 @@
 // One pass: bytes an element with f32 state and bf16 weights: AdamW 4 + 3 x 8 + 2 = 30, Lion 22. Arithmetic follows the
 // CPU definition operation by operation, without contraction, so that both give the same bits.
-#include "device/vec.cuh"
-#include "kernels/optimizer.h"
+#include "backend/cuda/device/vec.cuh"
+#include "backend/cuda/kernels/optimizer.h"
 
 namespace ida::cuda {
 namespace {

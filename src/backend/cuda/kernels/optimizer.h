@@ -1,6 +1,6 @@
 // One optimizer step over one tensor (ops/optimizer.h).
 #pragma once
-#include "kernels/launch.h"
+#include "backend/cuda/kernels/launch.h"
 
 namespace ida::cuda {
 

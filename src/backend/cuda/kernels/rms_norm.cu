@@ -1,7 +1,7 @@
 // One warp a vector; its elements stay in registers between the two passes over them. Bytes: forward reads x and writes
 // y; backward reads grad_y, x (and grad_x when adding) and writes grad_x.
-#include "device/vec.cuh"
-#include "kernels/rms_norm.h"
+#include "backend/cuda/device/vec.cuh"
+#include "backend/cuda/kernels/rms_norm.h"
 
 namespace ida::cuda {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-#include "kernels/launch.h"
+#include "backend/cuda/kernels/launch.h"
 
 namespace ida::cuda {
 

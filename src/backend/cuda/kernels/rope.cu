@@ -1,6 +1,6 @@
 // A thread rotates N neighbouring pairs of one head: two accesses of N elements, N of cos and of sin.
-#include "device/vec.cuh"
-#include "kernels/rope.h"
+#include "backend/cuda/device/vec.cuh"
+#include "backend/cuda/kernels/rope.h"
 
 namespace ida::cuda {
 namespace {

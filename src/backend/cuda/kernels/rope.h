@@ -1,6 +1,6 @@
 // Rotary position embedding in place (ops/rope.h).
 #pragma once
-#include "kernels/launch.h"
+#include "backend/cuda/kernels/launch.h"
 
 namespace ida::cuda {
 

@@ -1,7 +1,7 @@
 // One thread, N neighbouring elements. Bytes: forward reads gate and up and writes y; backward reads grad_y, gate and up
 // and writes two gradients.
-#include "device/vec.cuh"
-#include "kernels/swiglu.h"
+#include "backend/cuda/device/vec.cuh"
+#include "backend/cuda/kernels/swiglu.h"
 
 namespace ida::cuda {
 namespace {

@@ -1,6 +1,6 @@
 // SwiGLU (ops/swiglu.h).
 #pragma once
-#include "kernels/launch.h"
+#include "backend/cuda/kernels/launch.h"
 
 namespace ida::cuda {
 
