@@ -23,6 +23,7 @@ struct DeviceInfo {
   CpuIsa cpu;
   int sm = 0;                  // CUDA: 90 for sm_90; 0 on a CPU
   std::string onednn_version;  // "2.6.3", or empty where the library was not found
+  int cudnn_version = 0;       // 91900 for 9.19.0, or 0 where the library was not found
 };
 
 }  // namespace ida::runtime
