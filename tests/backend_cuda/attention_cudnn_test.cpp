@@ -235,7 +235,7 @@ TEST_F(CudnnAttentionNumbers, KernelsOfAWindow) {
   const std::map<std::string, std::int64_t> counts = window.stop();
   for (const auto& [name, count] : counts) std::printf("  %4ld x %s\n", static_cast<long>(count), name.c_str());
   EXPECT_EQ(counts.at("ida::cuda::document_offsets"), 6);
-  EXPECT_EQ(counts.at("ida::cuda::clear_uncovered_rows"), 6);
+  EXPECT_EQ(counts.at("ida::cuda::settle_rows"), 6);
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ class Bindings {
   Bindings(const Bindings&) = delete;
   Bindings& operator=(const Bindings&) = delete;
 
-  void bind(AttentionTensor tensor, const void* address) { list_.emplace_back(id_of(tensor), const_cast<void*>(address)); }
+  void bind(std::int64_t id, const void* address) { list_.emplace_back(id, const_cast<void*>(address)); }
+  void bind(AttentionTensor tensor, const void* address) { bind(id_of(tensor), address); }
   void bind_one() { bind(kOne, &one_); }
   std::span<const std::pair<std::int64_t, void*>> list() const { return list_; }
 
@@ -36,40 +37,43 @@ class Bindings {
   std::vector<std::pair<std::int64_t, void*>> list_;
 };
 
-struct OffsetTensor {
-  AttentionTensor id;
-  std::int64_t row_stride;
-};
-
 const DocumentRow* rows_of(const TensorView& segments) { return static_cast<const DocumentRow*>(segments.data); }
 
+// Lengths and offsets of packed documents, from the table.
 void derive_offsets(const AttentionDesc& desc, const TensorView& segments, const OffsetParts& parts,
-                    std::span<const OffsetTensor> tensors, Bindings& bindings, cudaStream_t stream) {
+                    const std::vector<std::int64_t>& strides, Bindings& bindings, cudaStream_t stream) {
   DocumentOffsets offsets;
   offsets.len = parts.len;
-  for (const OffsetTensor& tensor : tensors) {
-    const int t = offsets.num_tensors++;
-    offsets.offset[t] = parts.of_tensor[t];
-    offsets.row_stride[t] = tensor.row_stride;
-    bindings.bind(tensor.id, parts.of_tensor[t]);
+  for (const std::int64_t stride : strides) {
+    const int i = offsets.num_strides++;
+    offsets.offset[i] = parts.of_stride[i];
+    offsets.row_stride[i] = stride;
+    bindings.bind(id_of(kFirstOffset) + i, parts.of_stride[i]);
   }
   bindings.bind(kQLen, parts.len);
   bindings.bind(kKvLen, parts.len);
   check(launch_document_offsets(rows_of(segments), desc.max_documents, desc.q_rows, offsets, stream), "document_offsets");
 }
 
-void clear_uncovered(const AttentionDesc& desc, const TensorView& segments, std::initializer_list<TensorView> matrices,
-                     cudaStream_t stream) {
-  ClearedRows cleared;
-  for (const TensorView& matrix : matrices) {
-    if (matrix.empty()) continue;
-    const int t = cleared.num_tensors++;
-    cleared.data[t] = matrix.data;
-    cleared.row_bytes[t] = matrix.cols * dtype_size_bytes(matrix.dtype);
-    cleared.row_stride_bytes[t] = matrix.row_stride * dtype_size_bytes(matrix.dtype);
+struct SettledMatrix {
+  TensorView to;
+  const void* source = nullptr;  // where its rows of documents are; null: in place
+};
+
+// Zero outside of documents, and rows of documents where they belong.
+void settle_rows(const AttentionDesc& desc, const TensorView& segments, std::initializer_list<SettledMatrix> list,
+                 cudaStream_t stream) {
+  CoveredRows rows;
+  for (const SettledMatrix& matrix : list) {
+    if (matrix.to.empty()) continue;
+    const int m = rows.num_matrices++;
+    const std::int64_t element = dtype_size_bytes(matrix.to.dtype);
+    rows.data[m] = matrix.to.data;
+    rows.source[m] = matrix.source;
+    rows.row_bytes[m] = matrix.to.cols * element;
+    rows.row_stride_bytes[m] = matrix.to.row_stride * element;
   }
-  check(launch_clear_uncovered_rows(rows_of(segments), desc.max_documents, desc.q_rows, cleared, stream),
-        "clear_uncovered_rows");
+  check(launch_settle_rows(rows_of(segments), desc.max_documents, desc.q_rows, rows, stream), "settle_rows");
 }
 
 // cuDNN's tensor loads want 16-byte addresses and rows; views of a fused buffer with head_dim % 8 == 0 have them.
@@ -80,13 +84,6 @@ void expect_aligned(std::initializer_list<TensorView> views) {
                    view.data, view.row_stride);
     }
   }
-}
-
-void copy_rows(const TensorView& to, const std::uint16_t* from, cudaStream_t stream) {
-  const auto width = static_cast<std::size_t>(to.cols) * sizeof(std::uint16_t);
-  check(cudaMemcpy2DAsync(to.data, static_cast<std::size_t>(to.row_stride) * sizeof(std::uint16_t), from, width, width,
-                          static_cast<std::size_t>(to.rows), cudaMemcpyDeviceToDevice, stream),
-        "copy of grad_k, grad_v");
 }
 
 }  // namespace
@@ -124,18 +121,12 @@ void CudnnAttention::forward(const AttentionDesc& desc, const AttentionForwardAr
   bindings.bind(kO, args.o.data);
   bindings.bind(kLse, writes_lse ? args.lse.data : parts.lse);
   if (!desc.uniform) {
-    const OffsetTensor tensors[] = {{kQOffset, key.shape.q_stride},
-                                    {kKOffset, key.shape.k_stride},
-                                    {kVOffset, key.shape.v_stride},
-                                    {kOOffset, key.shape.o_stride},
-                                    {kLseOffset, desc.num_heads}};
-    static_assert(std::size(tensors) == AttentionForwardParts::kOffsetTensors);
-    derive_offsets(desc, args.segments, parts.offsets, tensors, bindings, stream);
+    derive_offsets(desc, args.segments, parts.offsets, offset_strides(key.shape, false), bindings, stream);
   }
   check_cudnn(api_, api_.set_stream(handle_, stream), "cudnnSetStream");
   chosen.execute(handle_, bindings.list(), parts.library);
   if (!desc.uniform) {
-    clear_uncovered(desc, args.segments, {args.o, args.lse}, stream);
+    settle_rows(desc, args.segments, {{args.o}, {args.lse}}, stream);
   } else if (!args.lse.empty()) {
     check(launch_transpose_f32(parts.lse, args.lse.as<float>(), key.shape.batch, desc.num_heads, key.shape.len, stream),
           "transpose_f32");
@@ -150,7 +141,7 @@ void CudnnAttention::backward(const AttentionDesc& desc, const AttentionBackward
   const AttentionBackwardParts parts(desc, workspace.data());
   assert(parts.parts.total_bytes() <= static_cast<std::int64_t>(workspace.size()));
   assert(args.lse.contiguous());
-  const bool own_rows = parts.grad_k != nullptr;
+  const auto own_or = [](std::uint16_t* own, const TensorView& view) -> void* { return own != nullptr ? own : view.data; };
 
   Bindings bindings(desc);
   bindings.bind_one();
@@ -159,13 +150,13 @@ void CudnnAttention::backward(const AttentionDesc& desc, const AttentionBackward
   bindings.bind(kV, args.v.data);
   bindings.bind(kO, args.o.data);
   bindings.bind(kGradO, args.grad_o.data);
-  bindings.bind(kGradQ, args.grad_q.data);
-  bindings.bind(kGradK, own_rows ? parts.grad_k : args.grad_k.data);
-  bindings.bind(kGradV, own_rows ? parts.grad_v : args.grad_v.data);
+  bindings.bind(kGradQ, own_or(parts.grad_q, args.grad_q));
+  bindings.bind(kGradK, own_or(parts.grad_k, args.grad_k));
+  bindings.bind(kGradV, own_or(parts.grad_v, args.grad_v));
   bindings.bind(kLse, desc.uniform ? parts.lse : args.lse.data);
   bindings.bind(kGradOSum, parts.grad_o_sum);
   if (parts.grad_q_sum != nullptr) bindings.bind(kGradQSum, parts.grad_q_sum);
-  if (own_rows) {
+  if (parts.grad_k_heads != nullptr) {
     bindings.bind(kGradKHeads, parts.grad_k_heads);
     bindings.bind(kGradVHeads, parts.grad_v_heads);
   }
@@ -173,22 +164,14 @@ void CudnnAttention::backward(const AttentionDesc& desc, const AttentionBackward
     check(launch_transpose_f32(args.lse.as<float>(), parts.lse, key.shape.batch, key.shape.len, desc.num_heads, stream),
           "transpose_f32");
   } else {
-    const AttentionGraphShape& s = key.shape;
-    const OffsetTensor tensors[] = {{kQOffset, s.q_stride},          {kKOffset, s.k_stride},
-                                    {kVOffset, s.v_stride},          {kOOffset, s.o_stride},
-                                    {kLseOffset, desc.num_heads},    {kGradOOffset, s.grad_o_stride},
-                                    {kGradQOffset, s.grad_q_stride}, {kGradKOffset, s.grad_k_stride},
-                                    {kGradVOffset, s.grad_v_stride}, {kGradQSumOffset, desc.num_heads * desc.head_dim}};
-    static_assert(std::size(tensors) == AttentionBackwardParts::kOffsetTensors);
-    derive_offsets(desc, args.segments, parts.offsets, tensors, bindings, stream);
+    derive_offsets(desc, args.segments, parts.offsets, offset_strides(key.shape, true), bindings, stream);
   }
   check_cudnn(api_, api_.set_stream(handle_, stream), "cudnnSetStream");
   chosen.execute(handle_, bindings.list(), parts.library);
-  if (own_rows) {
-    copy_rows(args.grad_k, parts.grad_k, stream);
-    copy_rows(args.grad_v, parts.grad_v, stream);
+  if (!desc.uniform) {
+    settle_rows(desc, args.segments,
+                {{args.grad_q, parts.grad_q}, {args.grad_k, parts.grad_k}, {args.grad_v, parts.grad_v}}, stream);
   }
-  if (!desc.uniform) clear_uncovered(desc, args.segments, {args.grad_q, args.grad_k, args.grad_v}, stream);
 }
 
 }  // namespace ida::cuda

@@ -90,18 +90,18 @@ std::int64_t cudnn_backward_limit(const AttentionDesc& desc) {
 
 namespace {
 
-OffsetParts take_offsets(AttentionParts& parts, const AttentionDesc& desc, int num_tensors) {
+OffsetParts take_offsets(AttentionParts& parts, const AttentionDesc& desc) {
   OffsetParts offsets;
   if (desc.uniform) return offsets;
   offsets.len = parts.take<std::int32_t>(desc.max_documents);
-  for (int t = 0; t < num_tensors; ++t) offsets.of_tensor[t] = parts.take<std::int64_t>(desc.max_documents + 1);
+  for (std::int64_t*& offset : offsets.of_stride) offset = parts.take<std::int64_t>(desc.max_documents + 1);
   return offsets;
 }
 
 }  // namespace
 
 AttentionForwardParts::AttentionForwardParts(const AttentionDesc& desc, std::byte* base) : parts(base) {
-  offsets = take_offsets(parts, desc, kOffsetTensors);
+  offsets = take_offsets(parts, desc);
   lse = parts.take<float>(desc.q_rows * desc.num_heads);
   library = parts.take<std::byte>(cudnn_forward_limit(desc));
 }
@@ -109,10 +109,11 @@ AttentionForwardParts::AttentionForwardParts(const AttentionDesc& desc, std::byt
 AttentionBackwardParts::AttentionBackwardParts(const AttentionDesc& desc, std::byte* base) : parts(base) {
   const std::int64_t q_numel = desc.q_rows * desc.num_heads * desc.head_dim;
   const std::int64_t kv_numel = desc.q_rows * desc.num_kv_heads * desc.head_dim;
-  offsets = take_offsets(parts, desc, kOffsetTensors);
+  offsets = take_offsets(parts, desc);
   if (desc.uniform) lse = parts.take<float>(desc.q_rows * desc.num_heads);
   grad_o_sum = parts.take<float>(desc.q_rows * desc.num_heads);
   if (!desc.deterministic) grad_q_sum = parts.take<float>(q_numel);
+  if (!desc.uniform) grad_q = parts.take<std::uint16_t>(q_numel);
   if (!desc.uniform && is_grouped(desc)) {
     grad_k_heads = parts.take<std::uint16_t>(q_numel);
     grad_v_heads = parts.take<std::uint16_t>(q_numel);
@@ -156,12 +157,11 @@ AttentionGraphShape forward_graph_shape(const AttentionDesc& desc, const Attenti
 
 AttentionGraphShape backward_graph_shape(const AttentionDesc& desc, const AttentionBackwardArgs& args) {
   AttentionGraphShape shape = shape_of(desc, args.q, args.k, args.v, args.o);
-  const bool own_rows = !desc.uniform && is_grouped(desc);
-  const std::int64_t kv_width = desc.num_kv_heads * desc.head_dim;
   shape.grad_o_stride = args.grad_o.row_stride;
-  shape.grad_q_stride = args.grad_q.row_stride;
-  shape.grad_k_stride = own_rows ? kv_width : args.grad_k.row_stride;
-  shape.grad_v_stride = own_rows ? kv_width : args.grad_v.row_stride;
+  shape.grad_q_stride = desc.uniform ? args.grad_q.row_stride : args.grad_q.cols;
+  const bool kv_directly = desc.uniform || !is_grouped(desc);
+  shape.grad_k_stride = kv_directly ? args.grad_k.row_stride : args.grad_k.cols;
+  shape.grad_v_stride = kv_directly ? args.grad_v.row_stride : args.grad_v.cols;
   return shape;
 }
 

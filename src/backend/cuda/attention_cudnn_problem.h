@@ -46,14 +46,13 @@ class AttentionParts {
   std::int64_t used_ = 0;
 };
 
-// Of packed documents: lengths, and offsets in every tensor.
+// Of packed documents: lengths, and offsets in tensors of every stride.
 struct OffsetParts {
   std::int32_t* len = nullptr;
-  std::int64_t* of_tensor[DocumentOffsets::kMaxTensors]{};
+  std::int64_t* of_stride[DocumentOffsets::kMaxStrides]{};
 };
 
 struct AttentionForwardParts {
-  static constexpr int kOffsetTensors = 5;
   AttentionForwardParts(const ops::AttentionDesc& desc, std::byte* base);
   AttentionParts parts;
   OffsetParts offsets;
@@ -62,14 +61,15 @@ struct AttentionForwardParts {
 };
 
 struct AttentionBackwardParts {
-  static constexpr int kOffsetTensors = 10;
   AttentionBackwardParts(const ops::AttentionDesc& desc, std::byte* base);
   AttentionParts parts;
   OffsetParts offsets;
   float* lse = nullptr;  // uniform [batch, heads, len]
   float* grad_o_sum = nullptr;
   float* grad_q_sum = nullptr;  // not when deterministic
-  // Packed groups only, rows without gaps: before and after the sum over a group.
+  // Packed only, rows without gaps, since grad_q_sum and the heads of a group lie as their results do: grad_q; with
+  // groups grad_k and grad_v, before and after the sum over a group.
+  std::uint16_t* grad_q = nullptr;
   std::uint16_t* grad_k_heads = nullptr;
   std::uint16_t* grad_v_heads = nullptr;
   std::uint16_t* grad_k = nullptr;

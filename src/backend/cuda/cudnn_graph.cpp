@@ -46,42 +46,39 @@ bool CudnnDescriptor::try_finalize(std::string& reason) {
 
 // ---- tensors ----
 
-Shape4 dense_strides(const Shape4& dims) { return {dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1}; }
-
 CudnnDescriptor& CudnnGraph::own(cudnnBackendDescriptorType_t type) {
   owned_.push_back(std::make_unique<CudnnDescriptor>(api_, type));
   return *owned_.back();
 }
 
-CudnnTensor CudnnGraph::make(std::int64_t id, cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides,
-                             bool by_value, const CudnnTensor* ragged_offsets) {
+GraphTensor CudnnGraph::make(const GraphTensor& tensor, bool by_value, const GraphTensor* ragged_offsets) {
   constexpr std::int64_t kAlignmentBytes = 16;
-  const bool is_virtual = id == CudnnTensor::kVirtual;
   CudnnDescriptor& descriptor = own(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  descriptor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, dtype);
-  descriptor.set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dims.data());
-  descriptor.set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, strides.data());
-  descriptor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, is_virtual ? next_virtual_id_++ : id);
+  descriptor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, tensor.dtype);
+  descriptor.set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, tensor.dims.data());
+  descriptor.set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, tensor.strides.data());
+  descriptor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, tensor.id);
   descriptor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, kAlignmentBytes);
-  descriptor.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, is_virtual);
+  descriptor.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, tensor.id >= kFirstVirtualId);
   descriptor.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, by_value);
-  if (ragged_offsets != nullptr) descriptor.set(CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, *ragged_offsets->descriptor);
+  if (ragged_offsets != nullptr) descriptor.set(CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, of(*ragged_offsets));
   descriptor.finalize();
-  return {id, dtype, dims, strides, &descriptor};
+  tensors_[tensor.id] = &descriptor;
+  return tensor;
 }
 
-CudnnTensor CudnnGraph::tensor(std::int64_t id, cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides,
-                               const CudnnTensor* ragged_offsets) {
-  return make(id, dtype, dims, strides, false, ragged_offsets);
+GraphTensor CudnnGraph::tensor(std::int64_t id, cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides,
+                               const GraphTensor* ragged_offsets) {
+  return make({id, dtype, dims, strides}, false, ragged_offsets);
 }
 
-CudnnTensor CudnnGraph::between(cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides,
-                                const CudnnTensor* ragged_offsets) {
-  return make(CudnnTensor::kVirtual, dtype, dims, strides, false, ragged_offsets);
+GraphTensor CudnnGraph::between(cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides,
+                                const GraphTensor* ragged_offsets) {
+  return make({next_virtual_id_++, dtype, dims, strides}, false, ragged_offsets);
 }
 
-CudnnTensor CudnnGraph::scalar(std::int64_t id) {
-  return make(id, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}, true, nullptr);
+GraphTensor CudnnGraph::scalar(std::int64_t id) {
+  return make({id, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}}, true, nullptr);
 }
 
 // ---- operations ----
@@ -91,23 +88,23 @@ void CudnnGraph::add_operation(CudnnDescriptor& operation) {
   operations_.push_back(operation.get());
 }
 
-void CudnnGraph::matmul(const CudnnTensor& a, const CudnnTensor& b, const CudnnTensor& c, const MatmulLimits& limits) {
+void CudnnGraph::matmul(const GraphTensor& a, const GraphTensor& b, const GraphTensor& c, const MatmulLimits& limits) {
   CudnnDescriptor& product = own(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
   product.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
   product.finalize();
   CudnnDescriptor& operation = own(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
   operation.set(CUDNN_ATTR_OPERATION_MATMUL_DESC, product);
-  operation.set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, *a.descriptor);
-  operation.set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, *b.descriptor);
-  operation.set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, *c.descriptor);
-  if (limits.m != nullptr) operation.set(CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, *limits.m->descriptor);
-  if (limits.n != nullptr) operation.set(CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, *limits.n->descriptor);
-  if (limits.k != nullptr) operation.set(CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, *limits.k->descriptor);
+  operation.set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, of(a));
+  operation.set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, of(b));
+  operation.set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, of(c));
+  if (limits.m != nullptr) operation.set(CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, of(*limits.m));
+  if (limits.n != nullptr) operation.set(CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, of(*limits.n));
+  if (limits.k != nullptr) operation.set(CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, of(*limits.k));
   add_operation(operation);
 }
 
-void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t math, const CudnnTensor& x, const CudnnTensor* b,
-                           const CudnnTensor& y, const CudnnTensor* predicate, std::int64_t axis) {
+void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t math, const GraphTensor& x, const GraphTensor* b,
+                           const GraphTensor& y, const GraphTensor* predicate, std::int64_t axis) {
   CudnnDescriptor& function = own(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   function.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, mode);
   function.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, math);
@@ -115,29 +112,29 @@ void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t math, cons
   function.finalize();
   CudnnDescriptor& operation = own(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function);
-  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, *x.descriptor);
-  if (b != nullptr) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b->descriptor);
-  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, *y.descriptor);
-  if (predicate != nullptr) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, *predicate->descriptor);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, of(x));
+  if (b != nullptr) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, of(*b));
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, of(y));
+  if (predicate != nullptr) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, of(*predicate));
   add_operation(operation);
 }
 
-void CudnnGraph::reduce(cudnnReduceTensorOp_t op, const CudnnTensor& x, const CudnnTensor& y) {
+void CudnnGraph::reduce(cudnnReduceTensorOp_t op, const GraphTensor& x, const GraphTensor& y) {
   CudnnDescriptor& reduction = own(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
   reduction.set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, op);
   reduction.set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
   reduction.finalize();
   CudnnDescriptor& operation = own(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
   operation.set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, reduction);
-  operation.set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, *x.descriptor);
-  operation.set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, *y.descriptor);
+  operation.set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, of(x));
+  operation.set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, of(y));
   add_operation(operation);
 }
 
-void CudnnGraph::reshape(const CudnnTensor& x, const CudnnTensor& y) {
+void CudnnGraph::reshape(const GraphTensor& x, const GraphTensor& y) {
   CudnnDescriptor& operation = own(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
-  operation.set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, *x.descriptor);
-  operation.set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, *y.descriptor);
+  operation.set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, of(x));
+  operation.set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, of(y));
   add_operation(operation);
 }
 

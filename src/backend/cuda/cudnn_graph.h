@@ -1,16 +1,14 @@
-// A graph of cuDNN operations as backend descriptors, and the executable plan of it.
-//
-// Tensors are rank 4: [batch, heads, rows, cols]. A tensor whose `id` is kVirtual exists only between operations of the
-// graph; the others get their address at execution, by id. Every failing call throws Error(kRuntime) naming it.
+// A graph of cuDNN operations as backend descriptors. Every failing call throws Error(kRuntime) naming it.
 #pragma once
-#include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "backend/cuda/cudnn_api.h"
+#include "backend/cuda/tensor_graph.h"
 
 namespace ida::cuda {
 
@@ -38,58 +36,34 @@ class CudnnDescriptor {
   cudnnBackendDescriptor_t descriptor_ = nullptr;
 };
 
-using Shape4 = std::array<std::int64_t, 4>;
-Shape4 dense_strides(const Shape4& dims);
-
-struct CudnnTensor {
-  static constexpr std::int64_t kVirtual = -1;
-  std::int64_t id = kVirtual;
-  cudnnDataType_t dtype = CUDNN_DATA_FLOAT;
-  Shape4 dims{};
-  Shape4 strides{};
-  const CudnnDescriptor* descriptor = nullptr;
-};
-
-class CudnnGraph {
+class CudnnGraph final : public TensorGraph {
  public:
   explicit CudnnGraph(const CudnnApi& api) : api_(api) {}
 
-  // A tensor with an address. `ragged_offsets` (i64 [batch + 1, 1, 1, 1], in elements) says where each batch item starts.
-  CudnnTensor tensor(std::int64_t id, cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides,
-                     const CudnnTensor* ragged_offsets = nullptr);
-  // A tensor between operations.
-  CudnnTensor between(cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides,
-                      const CudnnTensor* ragged_offsets = nullptr);
-  // An f32 number that the host gives at execution.
-  CudnnTensor scalar(std::int64_t id);
-
-  // Lengths that override the extents of the tensors, [batch, 1, 1, 1] i32; null: none.
-  struct MatmulLimits {
-    const CudnnTensor* m = nullptr;
-    const CudnnTensor* n = nullptr;
-    const CudnnTensor* k = nullptr;
-  };
-  // c = a b per batch and head, f32 accumulation.
-  void matmul(const CudnnTensor& a, const CudnnTensor& b, const CudnnTensor& c, const MatmulLimits& limits);
-  // y = mode(x) or mode(x, b); select: y = predicate ? x : b. axis: of the index that GEN_INDEX generates.
-  void pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t math, const CudnnTensor& x, const CudnnTensor* b,
-                 const CudnnTensor& y, const CudnnTensor* predicate = nullptr, std::int64_t axis = -1);
-  // Reduces the axes in which y has extent 1 or, for heads, a divisor of x's.
-  void reduce(cudnnReduceTensorOp_t op, const CudnnTensor& x, const CudnnTensor& y);
-  // y: the elements of x under other dims and strides.
-  void reshape(const CudnnTensor& x, const CudnnTensor& y);
+  GraphTensor tensor(std::int64_t id, cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides,
+                     const GraphTensor* ragged_offsets = nullptr) override;
+  GraphTensor between(cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides,
+                      const GraphTensor* ragged_offsets = nullptr) override;
+  GraphTensor scalar(std::int64_t id) override;
+  void matmul(const GraphTensor& a, const GraphTensor& b, const GraphTensor& c, const MatmulLimits& limits) override;
+  void pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t math, const GraphTensor& x, const GraphTensor* b,
+                 const GraphTensor& y, const GraphTensor* predicate = nullptr, std::int64_t axis = -1) override;
+  void reduce(cudnnReduceTensorOp_t op, const GraphTensor& x, const GraphTensor& y) override;
+  void reshape(const GraphTensor& x, const GraphTensor& y) override;
 
   const CudnnApi& api() const { return api_; }
   std::span<const cudnnBackendDescriptor_t> operations() const { return operations_; }
 
  private:
-  CudnnTensor make(std::int64_t id, cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides, bool by_value,
-                   const CudnnTensor* ragged_offsets);
+  static constexpr std::int64_t kFirstVirtualId = 1'000'000;
+  const CudnnDescriptor& of(const GraphTensor& tensor) const { return *tensors_.at(tensor.id); }
+  GraphTensor make(const GraphTensor& tensor, bool by_value, const GraphTensor* ragged_offsets);
   CudnnDescriptor& own(cudnnBackendDescriptorType_t type);
   void add_operation(CudnnDescriptor& operation);
 
   const CudnnApi& api_;
-  std::int64_t next_virtual_id_ = 1'000'000;
+  std::int64_t next_virtual_id_ = kFirstVirtualId;
+  std::map<std::int64_t, const CudnnDescriptor*> tensors_;
   std::vector<std::unique_ptr<CudnnDescriptor>> owned_;
   std::vector<cudnnBackendDescriptor_t> operations_;
 };

@@ -27,22 +27,28 @@ __global__ void __launch_bounds__(kMaxDocuments)
   }
   const std::int64_t begin = used ? row.q_begin : next[i];
   if (i < num_documents) out.len[i] = row.q_len;
-  for (int t = 0; t < out.num_tensors; ++t) {
+  for (int t = 0; t < out.num_strides; ++t) {
     if (i < num_documents) out.offset[t][i] = begin * out.row_stride[t];
     if (i == 0) out.offset[t][num_documents] = rows * out.row_stride[t];
   }
 }
 
-// ---- uncovered rows ----
+// ---- rows by coverage ----
 
 struct Extent {
   std::int32_t begin, end;
 };
 
+__device__ void clear_row(void* row, std::int64_t bytes, int lane) {
+  for (std::int64_t w = lane; w < bytes / 4; w += kWarp) static_cast<std::uint32_t*>(row)[w] = 0;
+}
+__device__ void copy_row(void* to, const void* from, std::int64_t bytes, int lane) {
+  for (std::int64_t w = lane; w < bytes / 16; w += kWarp) static_cast<uint4*>(to)[w] = static_cast<const uint4*>(from)[w];
+}
+
 // A warp a row; the block keeps the documents' extents in shared memory.
-__global__ void __launch_bounds__(kThreads)
-    clear_uncovered_rows(const DocumentRow* __restrict__ table, int num_documents, std::int64_t rows,
-                         const __grid_constant__ ClearedRows matrices) {
+__global__ void __launch_bounds__(kThreads) settle_rows(const DocumentRow* __restrict__ table, int num_documents,
+                                                        std::int64_t rows, const __grid_constant__ CoveredRows matrices) {
   __shared__ Extent extents[kMaxDocuments];
   for (int i = static_cast<int>(threadIdx.x); i < num_documents; i += kThreads) {
     const DocumentRow row = table[i];
@@ -52,13 +58,17 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const std::int64_t num_warps = std::int64_t{gridDim.x} * (kThreads / kWarp);
   for (std::int64_t row = blockIdx.x * (kThreads / kWarp) + threadIdx.x / kWarp; row < rows; row += num_warps) {
-    bool covered = false;
-    for (int i = lane; i < num_documents; i += kWarp) covered |= extents[i].begin <= row && row < extents[i].end;
-    if (__any_sync(0xffffffffu, covered)) continue;
-    for (int t = 0; t < matrices.num_tensors; ++t) {
-      auto* words =
-          reinterpret_cast<std::uint32_t*>(static_cast<char*>(matrices.data[t]) + row * matrices.row_stride_bytes[t]);
-      for (std::int64_t w = lane; w < matrices.row_bytes[t] / 4; w += kWarp) words[w] = 0;
+    bool found = false;
+    for (int i = lane; i < num_documents; i += kWarp) found |= extents[i].begin <= row && row < extents[i].end;
+    const bool covered = __any_sync(0xffffffffu, found) != 0;
+    for (int m = 0; m < matrices.num_matrices; ++m) {
+      void* to = static_cast<char*>(matrices.data[m]) + row * matrices.row_stride_bytes[m];
+      const std::int64_t bytes = matrices.row_bytes[m];
+      if (!covered) {
+        clear_row(to, bytes, lane);
+      } else if (matrices.source[m] != nullptr) {
+        copy_row(to, static_cast<const char*>(matrices.source[m]) + row * bytes, bytes, lane);
+      }
     }
   }
 }
@@ -93,11 +103,11 @@ cudaError_t launch_document_offsets(const DocumentRow* table, std::int64_t num_d
   return cudaGetLastError();
 }
 
-cudaError_t launch_clear_uncovered_rows(const DocumentRow* table, std::int64_t num_documents, std::int64_t rows,
-                                        const ClearedRows& matrices, cudaStream_t stream) {
-  constexpr std::int64_t kRowsPerBlock = 64;  // amortises reading the table
-  clear_uncovered_rows<<<ceil_div(rows, kRowsPerBlock), kThreads, 0, stream>>>(table, static_cast<int>(num_documents), rows,
-                                                                               matrices);
+cudaError_t launch_settle_rows(const DocumentRow* table, std::int64_t num_documents, std::int64_t rows,
+                               const CoveredRows& matrices, cudaStream_t stream) {
+  constexpr std::int64_t kRowsPerBlock = 32;  // amortises reading the table
+  settle_rows<<<ceil_div(rows, kRowsPerBlock), kThreads, 0, stream>>>(table, static_cast<int>(num_documents), rows,
+                                                                      matrices);
   return cudaGetLastError();
 }
 

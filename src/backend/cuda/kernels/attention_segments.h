@@ -16,30 +16,32 @@ struct DocumentRow {
 
 inline constexpr int kMaxDocuments = 1024;
 
-// Where the documents of a table lie in several tensors.
+// Where the documents of a table lie in tensors of several row strides.
 struct DocumentOffsets {
-  static constexpr int kMaxTensors = 12;
+  static constexpr int kMaxStrides = 9;
   std::int32_t* len = nullptr;          // [num_documents]
-  std::int64_t* offset[kMaxTensors]{};  // [num_documents + 1] each, in elements
-  std::int64_t row_stride[kMaxTensors]{};
-  int num_tensors = 0;
+  std::int64_t* offset[kMaxStrides]{};  // [num_documents + 1] each, in elements
+  std::int64_t row_stride[kMaxStrides]{};
+  int num_strides = 0;
 };
 // offset[t][i] = begin_i * row_stride[t]; an empty document begins where the next one does, the last offset is the end of
 // the rows. num_documents <= kMaxDocuments.
 cudaError_t launch_document_offsets(const DocumentRow* table, std::int64_t num_documents, std::int64_t rows,
                                     const DocumentOffsets& out, cudaStream_t stream);
 
-// A matrix whose uncovered rows are cleared; bytes are multiples of 4.
-struct ClearedRows {
-  static constexpr int kMaxTensors = 4;
-  void* data[kMaxTensors]{};
-  std::int64_t row_bytes[kMaxTensors]{};
-  std::int64_t row_stride_bytes[kMaxTensors]{};
-  int num_tensors = 0;
+// Matrices whose rows are settled by whether a document covers them.
+struct CoveredRows {
+  static constexpr int kMaxMatrices = 4;
+  void* data[kMaxMatrices]{};
+  const void* source[kMaxMatrices]{};      // rows without gaps, or null; with a source everything is 16-byte aligned
+  std::int64_t row_bytes[kMaxMatrices]{};  // multiples of 4
+  std::int64_t row_stride_bytes[kMaxMatrices]{};
+  int num_matrices = 0;
 };
-// Writes zero into the rows of every matrix that lie in none of the first num_documents documents.
-cudaError_t launch_clear_uncovered_rows(const DocumentRow* table, std::int64_t num_documents, std::int64_t rows,
-                                        const ClearedRows& matrices, cudaStream_t stream);
+// Rows in none of the first num_documents documents become zero; the others are copied from the source, or left alone
+// without one.
+cudaError_t launch_settle_rows(const DocumentRow* table, std::int64_t num_documents, std::int64_t rows,
+                               const CoveredRows& matrices, cudaStream_t stream);
 
 // out[batch, cols, rows] = in[batch, rows, cols], f32; out must not be in.
 cudaError_t launch_transpose_f32(const float* in, float* out, std::int64_t batch, std::int64_t rows, std::int64_t cols,
