@@ -92,6 +92,7 @@ class DeviceProblem {
   void set_table(std::vector<ops::Segment> table) {
     table.resize(static_cast<std::size_t>(desc.max_segments));
     table_.upload(table.data(), table.size() * sizeof(ops::Segment));
+    finish_uploads();
   }
   // Inputs for timing: one block of values after another.
   void repeat_inputs(const HostTensor& block) {
@@ -102,6 +103,7 @@ class DeviceProblem {
               "cudaMemcpy");
       }
     }
+    finish_uploads();
   }
 
   ops::AttentionForwardArgs forward_args() const {
@@ -148,6 +150,8 @@ class DeviceProblem {
 
  private:
   static constexpr std::int64_t kGuardBytes = 1 << 16;
+  // The tests' stream does not wait for the default one.
+  static void finish_uploads() { check(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
   TensorView part(const DeviceBuffer& buffer, std::int64_t first_col, std::int64_t cols) const {
     return TensorView{buffer.data(), DType::kBF16, desc.q_rows, fused_, fused_}.col_slice(first_col, cols);
   }

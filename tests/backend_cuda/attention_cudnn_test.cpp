@@ -121,7 +121,7 @@ TEST_F(CudnnAttentionNumbers, Uniform) {
 }
 
 TEST_F(CudnnAttentionNumbers, UniformAwkward) {
-  for (const std::int64_t len : {2, 127, 129}) {
+  for (const std::int64_t len : {2, 127, 129, 192}) {
     expect_agrees({9, 3, 64}, {.lengths = {len, len}, .max_len = len});
   }
   for (const std::int64_t head_dim : {8, 72, 96, 256}) {
@@ -135,6 +135,59 @@ TEST_F(CudnnAttentionNumbers, Packed) {
     expect_agrees(shape, {.lengths = {129, 0, 2, 65, 0, 0, 300}, .gap = 3, .documents = 8, .max_len = 512});
     expect_agrees(shape, {.lengths = {2048}, .documents = 64, .max_len = 2048});
   }
+}
+
+// Empty documents before, between and after others.
+TEST_F(CudnnAttentionNumbers, EmptyDocuments) {
+  for (const std::int64_t head_dim : {64, 256}) {
+    expect_agrees({4, 2, head_dim}, {.lengths = {0, 1208, 0, 840, 0}, .documents = 8, .max_len = 2048});
+  }
+}
+
+// lse below -88.7, where exp(-lse) leaves f32: what a tile holds past the end of a document must be masked first.
+TEST_F(CudnnAttentionNumbers, VeryNegativeScores) {
+  for (const std::int64_t documents : {0, 4}) {
+    const Packing packing = {.lengths = {192, 192}, .documents = documents, .max_len = 192};
+    AttentionCase host = host_case({2, 2, 64}, packing);
+    host.q.for_each([&](std::int64_t row, std::int64_t col) {
+      host.q.set(row, col, col % 64 == 0 ? 1.0 : 0.1 * host.q.at(row, col));
+      host.k.set(row, col, col % 64 == 0 ? -120.0 * 8.0 : 0.1 * host.k.at(row, col));
+    });
+    DeviceProblem device(promised(host.desc, packing), documents == 0 ? host.desc.max_segments : documents);
+    device.set_inputs(host);
+    device.run_forward(*attention_, stream_);
+    device.run_backward(*attention_, stream_);
+    synchronize();
+    const ops::AttentionBackwardArgs b = device.backward_args();
+    for (const TensorView& view : {b.o, b.lse, b.grad_q, b.grad_k, b.grad_v}) {
+      for (const double x : download(view).values())
+        ASSERT_TRUE(std::isfinite(x)) << (documents == 0 ? "uniform" : "packed");
+    }
+    const Expected expected = expected_of(host, packing.lengths, 0);
+    expect_close("o", b.o, expected.o, kTolO);
+    expect_close("grad_v", b.grad_v, expected.grad_v, kTolGradV);
+  }
+}
+
+// Other values in one document change no bit of another's output.
+TEST_F(CudnnAttentionNumbers, DocumentsDoNotSeeEachOther) {
+  const Packing packing = {.lengths = {300, 500, 200}, .documents = 8, .max_len = 1024};
+  AttentionCase host = host_case({4, 2, 64}, packing);
+  DeviceProblem device(promised(host.desc, packing), 8);
+  const auto second_document = [&] {
+    device.set_inputs(host);
+    device.run_forward(*attention_, stream_);
+    synchronize();
+    const ops::AttentionForwardArgs f = device.forward_args();
+    return std::pair{download(f.o.row_slice(300, 500)).bytes(), download(f.lse.row_slice(300, 500)).bytes()};
+  };
+  const auto before = second_document();
+  for (HostTensor* input : {&host.q, &host.k, &host.v}) {
+    input->for_each([&](std::int64_t row, std::int64_t col) {
+      if (row < 300 || row >= 800) input->set(row, col, 3.0 * input->at(row, col) + 1.0);
+    });
+  }
+  EXPECT_TRUE(second_document() == before);
 }
 
 TEST_F(CudnnAttentionNumbers, Window) {

@@ -61,9 +61,7 @@ TEST_F(SharedLibraryTest, PackagesOfThePythonOnThePath) {
   const fs::path file = touch("venv/lib/python3.12/site-packages/nvidia/absent/lib/libida_test_absent.so.1");
   const ScopedEnvironment path("PATH", (root_ / "empty").string() + "::" + (root_ / "venv/bin").string());
   const std::vector<std::string> candidates = library_candidates(kSearch);
-  ASSERT_EQ(candidates.size(), 2u);
-  EXPECT_EQ(candidates[0], "libida_test_absent.so.1");
-  EXPECT_EQ(fs::weakly_canonical(candidates[1]), fs::weakly_canonical(file));
+  EXPECT_EQ(candidates, (std::vector<std::string>{"libida_test_absent.so.1", file.string()}));
 }
 
 TEST_F(SharedLibraryTest, PackagesOfTheActiveEnvironment) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <iterator>
 #include <string_view>
 
@@ -41,7 +42,9 @@ std::string prefix_of_python() {
     const std::size_t end = std::min(rest.find(':'), rest.size());
     const std::string folder(rest.substr(0, end));
     rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (!folder.empty() && access((folder + "/python3").c_str(), X_OK) == 0) return folder + "/..";
+    if (!folder.empty() && access((folder + "/python3").c_str(), X_OK) == 0) {
+      return std::filesystem::path(folder + "/..").lexically_normal().string();  // ends in a slash
+    }
   }
   return {};
 }
@@ -52,7 +55,7 @@ std::vector<std::string> site_packages() {
     patterns.push_back(active + "/lib/python3*/site-packages");
   }
   if (const std::string prefix = prefix_of_python(); !prefix.empty()) {
-    patterns.push_back(prefix + "/lib/python3*/site-packages");
+    patterns.push_back(prefix + "lib/python3*/site-packages");
   }
   if (const std::string home = environment("HOME"); !home.empty()) {
     patterns.push_back(home + "/.local/lib/python3*/site-packages");
