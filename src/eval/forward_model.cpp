@@ -70,7 +70,7 @@ std::vector<float> all_logits(const ForwardModel& model, const HostTokens& host)
   model::BatchViews batch = allocate_batch(arena, rows, static_cast<std::int64_t>(host.segments.size()));
   const DType dtype = model.decoder.compute_dtype();
   const TensorView hidden = arena.allocate(dtype, rows, config.hidden_size, MemoryClass::kActivations, "hidden");
-  const std::int64_t chunk_rows = std::min(rows, model::head_chunk_rows(config));
+  const std::int64_t chunk_rows = std::min(rows, model::head_chunk_rows(config, model.context.device));
   const TensorView logits = arena.allocate(dtype, chunk_rows, config.vocab_size, MemoryClass::kActivations, "logits");
   if (!arena.dry()) batch = upload(model.device, batch, host);
   model.decoder.forward_hidden(model.context, model.buffers, batch, host.segments, nullptr, hidden);

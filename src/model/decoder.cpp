@@ -100,7 +100,7 @@ void Decoder::attention_half(const Pass& pass, std::int64_t layer, const LayerAc
     values = pass.cache->values[static_cast<std::size_t>(layer)];
   }
   ops::attention_forward(
-      context, attention_desc(config_, layer, compute_, rows, keys.rows, pass.batch.segments.rows),
+      context, attention_desc(config_, layer, compute_, pass.batch, keys.rows),
       {.q = v.q, .k = keys, .v = values, .segments = pass.batch.segments, .o = a.attn_out, .lse = a.lse});
   linear(pass, layer_site(layer, LayerSite::kO), p.o, a.attn_out, a.x_mid);
   ops::add(context, {.rows = rows, .cols = config_.hidden_size, .dtype = compute_},

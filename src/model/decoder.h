@@ -33,6 +33,7 @@ struct BatchViews {
   TensorView labels;     // [1, N] i32, kIgnoreLabel where nothing is predicted
   TensorView positions;  // [1, N] i32, each below the rows of the RoPE table
   TensorView segments;   // [max_segments, 4] i32
+  std::int64_t uniform_document_len = 0;  // > 0: every document has this length and they fill the rows
 };
 
 // `activation` enters backward as d loss / d nll of every target; `weight` multiplies every weight gradient as it is

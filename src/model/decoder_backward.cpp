@@ -68,7 +68,7 @@ void Decoder::train_micro_batch(ops::Context& context, const ModelBuffers& buffe
 void Decoder::head_loss(const Pass& pass, const TensorView& hidden, const TensorView& nll, bool with_gradient) const {
   runtime::Arena& arena = pass.context.arena;
   runtime::Arena::Scope scope(arena);
-  const std::int64_t chunk_rows = std::min(head_chunk_rows(config_), hidden.rows);
+  const std::int64_t chunk_rows = std::min(head_chunk_rows(config_, pass.context.device), hidden.rows);
   const TensorView logits_buffer = arena.allocate(compute_, chunk_rows, config_.vocab_size, kActivations, "logits_chunk");
   const TensorView weight = param(pass.buffers.weights, head_.weight, head_.out_features, head_.in_features);
   TensorView grad_weight;
@@ -153,7 +153,7 @@ void Decoder::attention_backward(const Pass& pass, std::int64_t layer, const Lay
   linear_backward(pass, layer_site(layer, LayerSite::kO), p.o, a.attn_out, dx, d_attn);
   const QkvViews v = qkv_views(config_, config_.qk_norm ? a.qk : a.qkv, a.qkv);
   const QkvViews d = qkv_views(config_, d_qkv, d_qkv);
-  ops::attention_backward(context, attention_desc(config_, layer, compute_, rows, rows, pass.batch.segments.rows),
+  ops::attention_backward(context, attention_desc(config_, layer, compute_, pass.batch, rows),
                           {.grad_o = d_attn,
                            .q = v.q,
                            .k = v.k,

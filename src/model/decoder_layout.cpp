@@ -37,17 +37,19 @@ QkvViews qkv_views(const ModelConfig& c, const TensorView& rotated, const Tensor
           .qk = rotated.col_slice(0, c.q_cols() + c.kv_cols())};
 }
 
-ops::AttentionDesc attention_desc(const ModelConfig& c, std::int64_t layer, DType dtype, std::int64_t q_rows,
-                                  std::int64_t kv_rows, std::int64_t max_segments) {
-  return {.q_rows = q_rows,
+ops::AttentionDesc attention_desc(const ModelConfig& c, std::int64_t layer, DType dtype,
+                                  const BatchViews& batch, std::int64_t kv_rows) {
+  return {.q_rows = batch.tokens.cols,
           .kv_rows = kv_rows,
           .num_heads = c.num_attention_heads,
           .num_kv_heads = c.num_key_value_heads,
           .head_dim = c.head_dim,
           .window = c.layer_window[static_cast<std::size_t>(layer)],
-          .max_segments = max_segments,
+          .max_segments = batch.segments.rows,
           .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.head_dim))),
-          .dtype = dtype};
+          .dtype = dtype,
+          .max_document_len = batch.uniform_document_len,
+          .uniform = batch.uniform_document_len > 0};
 }
 
 ops::RopeDesc rope_desc(const ModelConfig& c, DType dtype, std::int64_t rows, ops::RopeDirection direction) {

@@ -27,8 +27,8 @@ struct QkvViews {
 };
 QkvViews qkv_views(const ModelConfig& config, const TensorView& rotated, const TensorView& qkv);
 
-ops::AttentionDesc attention_desc(const ModelConfig& config, std::int64_t layer, DType dtype, std::int64_t q_rows,
-                                  std::int64_t kv_rows, std::int64_t max_segments);
+ops::AttentionDesc attention_desc(const ModelConfig& config, std::int64_t layer, DType dtype, const BatchViews& batch,
+                                  std::int64_t kv_rows);
 ops::RopeDesc rope_desc(const ModelConfig& config, DType dtype, std::int64_t rows, ops::RopeDirection direction);
 
 }  // namespace ida::model

@@ -48,7 +48,12 @@ std::vector<ops::GemmSite> gemm_sites(const ModelConfig& c, std::int64_t rows, s
   return sites;
 }
 
-std::int64_t head_chunk_rows(const ModelConfig& config) {
+std::int64_t head_chunk_rows(const ModelConfig& config, const runtime::DeviceInfo& device) {
+  if (device.backend == runtime::BackendKind::kCuda) {
+    constexpr std::int64_t kMaxChunkElems = std::int64_t{1} << 29;
+    const std::int64_t elems = std::min(kMaxChunkElems, device.memory_bytes / 64 / 2);
+    return std::clamp<std::int64_t>(elems / config.vocab_size / 256 * 256, 256, 65536);
+  }
   constexpr std::int64_t kChunkElems = std::int64_t{4} << 20;
   return std::clamp<std::int64_t>(kChunkElems / config.vocab_size / 32 * 32, 32, 1024);
 }

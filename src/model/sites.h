@@ -20,7 +20,8 @@ inline ops::SiteId head_site(const ModelConfig& config) {
 // `rows` tokens per micro-batch, `head_rows` rows per chunk of the head.
 std::vector<ops::GemmSite> gemm_sites(const ModelConfig& config, std::int64_t rows, std::int64_t head_rows);
 
-// Rows of logits computed at once: about 16 MiB of f32, a function of the vocabulary alone.
-std::int64_t head_chunk_rows(const ModelConfig& config);
+// Rows of logits computed at once. CPU: about 16 MiB of f32, what a cache holds, a function of the vocabulary alone. CUDA:
+// 1 GiB of bf16, or a 64th of a smaller card's memory: every chunk reads and writes the head's whole f32 gradient.
+std::int64_t head_chunk_rows(const ModelConfig& config, const runtime::DeviceInfo& device);
 
 }  // namespace ida::model

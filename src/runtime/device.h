@@ -1,6 +1,8 @@
 // The device a run computes on: memory, copies and order of work. Backends implement it; only apps choose one.
 #pragma once
 #include <cstdint>
+#include <map>
+#include <string>
 
 #include "runtime/device_info.h"
 
@@ -11,6 +13,13 @@ class Queue {
  public:
   virtual ~Queue() = default;
 };
+
+// One kernel's share of a window.
+struct KernelTotal {
+  std::int64_t launches = 0;
+  double milliseconds = 0.0;
+};
+using KernelTotals = std::map<std::string, KernelTotal>;
 
 class Device {
  public:
@@ -32,6 +41,13 @@ class Device {
   virtual void synchronize() = 0;
   // Everything the process holds on the device by the device's own count; 0 where it cannot tell.
   virtual std::int64_t used_bytes() const { return 0; }
+  // Kernels that ran between the two calls, by the driver's own records, the device idle at both; false where there are
+  // no such records, with `reason` saying why.
+  virtual bool start_kernel_window(std::string& reason) {
+    reason = "the processor runs no kernels";
+    return false;
+  }
+  virtual KernelTotals stop_kernel_window() { return {}; }
   // The queue that ops are enqueued on; null where work is done by the time a call returns.
   virtual Queue* queue() { return nullptr; }
   // The same memory as the host sees it, or null where it cannot.

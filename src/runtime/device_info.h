@@ -25,6 +25,7 @@ struct DeviceInfo {
   int sm = 0;                               // CUDA: 90 for sm_90; 0 on a CPU
   std::int64_t shared_bytes_per_block = 0;  // CUDA: what a block may ask for
   std::string cublaslt_version;             // CUDA: "13.1.0", or empty where the library was not found
+  int cudnn_version = 0;                    // CUDA: 91900 for 9.19.0, or 0 where the library was not found
 };
 
 }  // namespace ida::runtime

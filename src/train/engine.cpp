@@ -52,6 +52,11 @@ Layout allocate_layout(runtime::Arena& arena, const EngineSpec& spec, const mode
   return layout;
 }
 
+model::BatchViews uniform(model::BatchViews batch, std::int64_t document_len) {
+  batch.uniform_document_len = document_len;
+  return batch;
+}
+
 // A device without memory, for dry runs: an op that reached it would be a bug of ours.
 class NoDevice : public runtime::Device {
  public:
@@ -76,7 +81,7 @@ class NoDevice : public runtime::Device {
 
 StepPlan plan_step(const EngineSpec& spec, const runtime::DeviceInfo& device, const ops::Backend& backend) {
   StepPlan plan;
-  const std::int64_t head_rows = std::min(model::head_chunk_rows(spec.model), spec.micro_batch_tokens());
+  const std::int64_t head_rows = std::min(model::head_chunk_rows(spec.model, device), spec.micro_batch_tokens());
   plan.sites = precision::build_site_plan(spec.recipe, model::gemm_sites(spec.model, spec.micro_batch_tokens(), head_rows),
                                           backend.gemm, device, spec.engine_policy);
   const model::ParamTable table = model::build_param_table(spec.model);
@@ -89,6 +94,11 @@ StepPlan plan_step(const EngineSpec& spec, const runtime::DeviceInfo& device, co
   NoDevice none(device);
   if (spec.sample_shape.num_sequences > 0) eval::plan_generate({context, none, decoder, layout.buffers}, spec.sample_shape);
   decoder.evaluate(context, layout.buffers, layout.batch, layout.nll);
+  context.counters = {};
+  context.op_calls.clear();
+  context.gemm_flops = 0.0;
+  // Rows that are one document each may take other implementations, with other workspaces.
+  decoder.train_micro_batch(context, layout.buffers, uniform(layout.batch, spec.seq_len), spec.recompute, {}, layout.nll);
   context.counters = {};
   context.op_calls.clear();
   context.gemm_flops = 0.0;
@@ -211,6 +221,11 @@ void Engine::upload(const data::Batch& micro, std::int64_t index) {
   copy(batch_.labels, host.labels);
   copy(batch_.positions, host.positions);
   copy(batch_.segments, host.segments);
+  const bool rows_are_documents =
+      static_cast<std::int64_t>(micro.documents.size()) == micro.rows &&
+      std::all_of(micro.documents.begin(), micro.documents.end(),
+                  [&](const data::DocumentSpan& d) { return d.length == micro.seq_len; });
+  batch_.uniform_document_len = rows_are_documents ? micro.seq_len : 0;
 }
 
 void Engine::enqueue(const data::Batch& global) {

@@ -81,11 +81,11 @@ TEST(ParamTable, SmolLm2HasItsPublishedSize) {
 
 TEST(Sites, ChunkOfTheHeadDependsOnTheVocabularyAlone) {
   ModelConfig c = config();
-  EXPECT_EQ(head_chunk_rows(c), 1024);
+  EXPECT_EQ(head_chunk_rows(c, {}), 1024);
   c.vocab_size = 49152;
-  EXPECT_EQ(head_chunk_rows(c), 64);
+  EXPECT_EQ(head_chunk_rows(c, {}), 64);
   c.vocab_size = 256000;
-  EXPECT_EQ(head_chunk_rows(c), 32);
+  EXPECT_EQ(head_chunk_rows(c, {}), 32);
 }
 
 }  // namespace

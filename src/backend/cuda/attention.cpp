@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "backend/cuda/attention_cudnn_impl.h"
 #include "backend/cuda/cuda_stream.h"
 #include "backend/cuda/kernels/attention_f32.h"
 #include "backend/cuda/kernels/attention_mma.h"
@@ -147,6 +148,7 @@ void f32_backward(const AttentionDesc& desc, const AttentionBackwardArgs& args, 
 
 ops::AttentionForwardList attention_forward_impls() {
   return {
+      attention_forward_cudnn(),
       {.name = "own.attention_mma", .supports = mma_supports, .workspace_bytes = mma_forward_workspace, .run = mma_forward},
       {.name = "own.attention_f32",
        .supports = f32_supports,
@@ -155,7 +157,8 @@ ops::AttentionForwardList attention_forward_impls() {
 }
 
 ops::AttentionBackwardList attention_backward_impls() {
-  return {{.name = "own.attention_mma",
+  return {attention_backward_cudnn(),
+          {.name = "own.attention_mma",
            .supports = mma_supports,
            .workspace_bytes = mma_backward_workspace,
            .run = mma_backward},

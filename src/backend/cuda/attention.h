@@ -1,4 +1,4 @@
-// Attention on CUDA: mma.sync in bf16, and a total form in f32 arithmetic.
+// Attention on CUDA: cuDNN where documents are uniform, mma.sync in bf16, and a total form in f32 arithmetic.
 #pragma once
 #include "ops/attention.h"
 

@@ -1,59 +1,44 @@
 #include "backend/cuda/cublaslt_api.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <array>
 #include <optional>
+
+#include "backend/cuda/shared_library.h"
 
 namespace ida::cuda {
 namespace {
 
-constexpr std::array kPlaces = {"libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.13"};
+const LibrarySearch kSearch = {.soname = "libcublasLt.so.13",
+                               .environment = "IDA_CUBLASLT_LIBRARY",
+                               .wheel_folders = {"nvidia/cu13/lib", "nvidia/cublas/lib"},
+                               .folders = {"/usr/local/cuda/lib64"}};
 
 struct Search {
   std::optional<CublasLtApi> api;
   std::string report;
 };
 
-template <typename Function>
-bool resolve(void* library, Function& function, const char* name) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  return function != nullptr;
-}
-
-bool resolve_all(void* library, CublasLtApi& api) {
-  return resolve(library, api.create, "cublasLtCreate") && resolve(library, api.destroy, "cublasLtDestroy") &&
-         resolve(library, api.get_version, "cublasLtGetVersion") && resolve(library, api.matmul, "cublasLtMatmul") &&
-         resolve(library, api.matmul_desc_create, "cublasLtMatmulDescCreate") &&
-         resolve(library, api.matmul_desc_destroy, "cublasLtMatmulDescDestroy") &&
-         resolve(library, api.matmul_desc_set, "cublasLtMatmulDescSetAttribute") &&
-         resolve(library, api.layout_create, "cublasLtMatrixLayoutCreate") &&
-         resolve(library, api.layout_destroy, "cublasLtMatrixLayoutDestroy") &&
-         resolve(library, api.preference_create, "cublasLtMatmulPreferenceCreate") &&
-         resolve(library, api.preference_destroy, "cublasLtMatmulPreferenceDestroy") &&
-         resolve(library, api.preference_set, "cublasLtMatmulPreferenceSetAttribute") &&
-         resolve(library, api.heuristic, "cublasLtMatmulAlgoGetHeuristic");
-}
-
 Search search() {
-  Search found;
-  for (const char* place : kPlaces) {
-    void* library = dlopen(place, RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-      found.report = dlerror();
-      continue;
-    }
-    CublasLtApi api;
-    if (resolve_all(library, api)) {
-      found.api = api;
-      found.report = fmt::format("{}, version {}", place, api.version());
-      return found;
-    }
-    found.report = fmt::format("{} lacks a function that is needed", place);
-    dlclose(library);
-  }
-  return found;
+  SharedLibrary library = open_library(kSearch);
+  CublasLtApi api;
+  const bool complete = SymbolLoader(library)
+                            .load("cublasLtCreate", api.create)
+                            .load("cublasLtDestroy", api.destroy)
+                            .load("cublasLtGetVersion", api.get_version)
+                            .load("cublasLtMatmul", api.matmul)
+                            .load("cublasLtMatmulDescCreate", api.matmul_desc_create)
+                            .load("cublasLtMatmulDescDestroy", api.matmul_desc_destroy)
+                            .load("cublasLtMatmulDescSetAttribute", api.matmul_desc_set)
+                            .load("cublasLtMatrixLayoutCreate", api.layout_create)
+                            .load("cublasLtMatrixLayoutDestroy", api.layout_destroy)
+                            .load("cublasLtMatmulPreferenceCreate", api.preference_create)
+                            .load("cublasLtMatmulPreferenceDestroy", api.preference_destroy)
+                            .load("cublasLtMatmulPreferenceSetAttribute", api.preference_set)
+                            .load("cublasLtMatmulAlgoGetHeuristic", api.heuristic)
+                            .complete();
+  if (!complete) return {std::nullopt, library.reason};
+  return {api, fmt::format("version {}, {}", api.version(), library.path)};
 }
 
 const Search& the_search() {

@@ -8,6 +8,8 @@
 #include "backend/cuda/attention.h"
 #include "backend/cuda/cublaslt_api.h"
 #include "backend/cuda/cuda_device.h"
+#include "backend/cuda/cudnn_api.h"
+#include "backend/cuda/cupti_api.h"
 #include "backend/cuda/gemm_cublaslt.h"
 #include "backend/cuda/kernel_archs.h"
 #include "backend/cuda/op_impls.h"
@@ -24,6 +26,7 @@ runtime::DeviceInfo describe(const cudaDeviceProp& properties) {
   info.sm = 10 * properties.major + properties.minor;
   info.shared_bytes_per_block = static_cast<std::int64_t>(properties.sharedMemPerBlockOptin);
   if (const CublasLtApi* api = cublaslt()) info.cublaslt_version = api->version();
+  if (const CudnnApi* api = cudnn()) info.cudnn_version = api->version;
   return info;
 }
 
@@ -67,13 +70,16 @@ std::optional<runtime::DeviceInfo> known_device(std::string_view name) {
   info.sm = row->sm;
   info.shared_bytes_per_block = row->shared_bytes;
   info.cublaslt_version = "assumed";
+  info.cudnn_version = 91900;
   return info;
 }
 
 std::unique_ptr<runtime::Device> open_cuda(const runtime::DeviceInfo& info) { return std::make_unique<CudaDevice>(info); }
 
 std::vector<LibraryReport> library_reports() {
-  return {{"cuBLASLt", cublaslt_search_report(), "matrix products run on CUDA cores, many times slower"}};
+  return {{"cuBLASLt", cublaslt_search_report(), "matrix products run on CUDA cores, many times slower"},
+          {"cuDNN", cudnn_search_report(), "attention takes the own kernels, on Hopper slower"},
+          {"CUPTI", cupti_search_report(), "kernels are not counted by the driver's records"}};
 }
 
 ops::Backend make_cuda_backend(const runtime::DeviceInfo&) {

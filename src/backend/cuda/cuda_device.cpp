@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cuda/attention_cudnn.h"
+#include "backend/cuda/cudnn_api.h"
 #include "backend/cuda/gemm_cublaslt.h"
 
 namespace ida::cuda {
@@ -21,7 +23,13 @@ CudaQueue::CudaQueue(int device) : device_(device) {
   gemm_plans_ = std::make_unique<GemmPlans>(stream_);
 }
 
+CudnnAttention& CudaQueue::cudnn_attention() {
+  if (!cudnn_attention_) cudnn_attention_ = std::make_unique<CudnnAttention>(*cudnn());
+  return *cudnn_attention_;
+}
+
 CudaQueue::~CudaQueue() {
+  cudnn_attention_.reset();
   gemm_plans_.reset();
   cudaStreamDestroy(stream_);
 }
@@ -109,6 +117,22 @@ void CudaDevice::fill_zero(void* device, std::int64_t size_bytes) {
 }
 
 void CudaDevice::synchronize() { check(cudaStreamSynchronize(queue_->stream()), "device work"); }
+
+bool CudaDevice::start_kernel_window(std::string& reason) {
+  synchronize();
+  try {
+    kernel_window_.start();
+  } catch (const Error& error) {
+    reason = error.what();
+    return false;
+  }
+  return true;
+}
+
+runtime::KernelTotals CudaDevice::stop_kernel_window() {
+  synchronize();
+  return kernel_window_.stop();
+}
 
 std::int64_t CudaDevice::used_bytes() const {
   std::size_t free_bytes = 0;

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "backend/cuda/cuda_stream.h"
+#include "backend/cuda/kernel_window.h"
 #include "runtime/device.h"
 
 namespace ida::cuda {
@@ -25,11 +26,14 @@ class CudaDevice final : public runtime::Device {
   void synchronize() override;
   runtime::Queue* queue() override { return queue_.get(); }
   // Everything the process holds on the card, by the driver's count: context, code, libraries, arena.
+  bool start_kernel_window(std::string& reason) override;
+  runtime::KernelTotals stop_kernel_window() override;
   std::int64_t used_bytes() const override;
 
  private:
   runtime::DeviceInfo info_;
   std::unique_ptr<CudaQueue> queue_;
+  KernelWindow kernel_window_;
   void* staging_ = nullptr;  // pinned
 };
 

@@ -11,6 +11,7 @@
 
 namespace ida::cuda {
 
+class CudnnAttention;
 class GemmPlans;
 
 // Work enqueued on a queue runs in order. A queue belongs to the device it was made on.
@@ -24,11 +25,13 @@ class CudaQueue final : public runtime::Queue {
   int device() const { return device_; }
   cudaStream_t stream() const { return stream_; }
   GemmPlans& gemm_plans() { return *gemm_plans_; }
+  CudnnAttention& cudnn_attention();  // opened at the first call
 
  private:
   int device_;
   cudaStream_t stream_ = nullptr;
   std::unique_ptr<GemmPlans> gemm_plans_;
+  std::unique_ptr<CudnnAttention> cudnn_attention_;
 };
 
 // kRuntime naming what failed, CUDA's name of the error and its text.
