@@ -20,8 +20,6 @@
 
 namespace ida::cuda {
 
-inline constexpr int kAttentionMmaMaxHeadDim = 256;
-
 // Rows start at multiples of 4 bytes; the scale is above 0. `workspace` is 64-byte aligned.
 struct AttentionForwardMma {
   AttentionProblem problem;
