@@ -30,7 +30,7 @@ ROOMS = {
     "train": ["data", "precision", "comm", "metrics", "evidence", "model", "optim", "checkpoint", "eval"],
     "report": ["evidence", "metrics"],
     "backend/cpu": ["runtime", "ops", "comm"],
-    "backend/cuda": ["runtime", "ops", "comm"],
+    "backend/cuda": ["runtime", "ops", "comm", "backend/cuda/device"],
     "backend/no_cuda": ["runtime", "ops", "comm"],
     "backend/cuda/device": ["formats"],
 }

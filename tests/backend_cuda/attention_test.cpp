@@ -131,7 +131,7 @@ TEST_F(CudaAttention, EveryHeadDim) {
 }
 
 TEST_F(CudaAttention, HeadDimsThatForbidWideLoads) {
-  for (const std::int64_t head_dim : {6, 36, 66, 130, 250}) expect_both({2, 1, head_dim}, {70, 3}, 0, {2, 3});
+  for (const std::int64_t head_dim : {6, 66, 250}) expect_both({2, 1, head_dim}, {70, 3}, 0, {2, 3});
   expect_both({2, 1, 64}, {70}, 0, {2, 3});  // rows off 16 bytes
 }
 
@@ -147,7 +147,7 @@ TEST_F(CudaAttention, OddHeadDimsInF32) {
 
 TEST_F(CudaAttention, AwkwardLengths) {
   for (const std::int64_t length : {1, 2, 127, 128, 129}) expect_both({2, 2, 64}, {length}, 0);
-  expect_both({1, 1, 64}, {kEmulated ? 300 : 1000}, 0);
+  expect_both({1, 1, 64}, {kEmulated ? 200 : 1000}, 0);
   if (kEmulated) return;
   expect_both({2, 1, 128}, {1000}, 0);
   expect_both({2, 1, 96}, {1000}, 0);

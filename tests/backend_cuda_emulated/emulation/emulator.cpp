@@ -1,5 +1,7 @@
 #include "emulator.h"
 
+#include <sanitizer/asan_interface.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -138,6 +140,8 @@ void run_block(int num_threads, int shared_bytes, ThreadBody body, void* context
   block.body = body;
   block.context = context;
   unsigned char* memory = stacks(block.fibers.size()).get();
+  // A fiber's last frames are left, not returned from: the address sanitizer would take them for live ones.
+  ASAN_UNPOISON_MEMORY_REGION(memory, block.fibers.size() * kStackBytes);
   for (std::size_t i = 0; i < block.fibers.size(); ++i) {
     auto top = reinterpret_cast<std::uintptr_t>(memory + (i + 1) * kStackBytes) / 16 * 16;
     void** frame = reinterpret_cast<void**>(top) - 8;  // six registers, the address to return to, alignment

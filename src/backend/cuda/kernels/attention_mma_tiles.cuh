@@ -47,26 +47,45 @@ __device__ __forceinline__ void clear(float (&x)[kRowBlocks][kColBlocks][4]) {
   }
 }
 
+// Copies a chunk of 8 elements without waiting; those from `elements` on become zero, and their address is not read.
+__device__ __forceinline__ void load_chunk(std::uint32_t to, const bf16* from, int elements, bool vector16) {
+  if (vector16) {
+    cp_async_16(to, from, elements > 0);
+  } else {
+#pragma unroll 1
+    for (int i = 0; i < 8; i += 2) {
+      cp_async_small<4>(to + static_cast<std::uint32_t>(i) * 2, from + i, i < elements);
+    }
+  }
+}
+
 // Copies kRows rows of one head to shared memory without waiting; rows from `valid` on, and columns from head_dim on,
-// become zero. `source` is element 0 of the first row, which exists.
+// become zero. `source` is element 0 of the first row, which exists. Loops stay rolled: the addresses of several chunks
+// would cost the registers that accumulators need.
 template <int kRows, int kHeadDim, int kThreads>
 __device__ __forceinline__ void load_tile(std::uint32_t tile, const bf16* source, std::int64_t row_stride, int valid,
                                           int head_dim, bool vector16) {
   using Shared = SharedTile<kHeadDim>;
-  constexpr int kTotal = kRows * Shared::kChunks;
-#pragma unroll 1  // addresses of several chunks at once would cost the registers that accumulators need
-  for (int index = static_cast<int>(threadIdx.x); index < kTotal; index += kThreads) {
-    const int row = index / Shared::kChunks;
-    const int chunk = index % Shared::kChunks;
-    const bf16* from = source + (row < valid ? row * row_stride + chunk * 8 : 0);
-    const std::uint32_t to = tile + static_cast<std::uint32_t>(Shared::chunk_offset_bytes(row, chunk));
-    if (vector16) {
-      cp_async_16(to, from, row < valid && chunk * 8 < head_dim);
-    } else {
+  constexpr int kRowStep = kThreads / Shared::kChunks;
+  const int thread = static_cast<int>(threadIdx.x);
+  if constexpr (kThreads % Shared::kChunks == 0 && kRowStep % 8 == 0) {  // a thread stays in its column, with its key
+    const int col = thread % Shared::kChunks * 8;
+    int row = thread / Shared::kChunks;
+    const bf16* from = source + row * row_stride + col;
+    std::uint32_t to = tile + static_cast<std::uint32_t>(Shared::chunk_offset_bytes(row, thread % Shared::kChunks));
 #pragma unroll 1
-      for (int col = 0; col < 8; col += 2) {
-        cp_async_small<4>(to + static_cast<std::uint32_t>(col) * 2, from + col, row < valid && chunk * 8 + col < head_dim);
-      }
+    for (; row < kRows; row += kRowStep) {
+      load_chunk(to, from, row < valid ? head_dim - col : 0, vector16);
+      from += kRowStep * row_stride;
+      to += kRowStep * Shared::kRowBytes;
+    }
+  } else {
+#pragma unroll 1
+    for (int index = thread; index < kRows * Shared::kChunks; index += kThreads) {
+      const int row = index / Shared::kChunks;
+      const int chunk = index % Shared::kChunks;
+      load_chunk(tile + static_cast<std::uint32_t>(Shared::chunk_offset_bytes(row, chunk)),
+                 source + row * row_stride + chunk * 8, row < valid ? head_dim - chunk * 8 : 0, vector16);
     }
   }
 }

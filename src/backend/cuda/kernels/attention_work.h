@@ -97,7 +97,7 @@ cudaError_t attention_row_terms(const AttentionRowTermsParams<T>& params, cudaSt
 constexpr int attention_heads_at_once(const AttentionProblem& problem, int num_heads, std::int64_t element_bytes) {
   constexpr std::int64_t kCacheBytes = 16 << 20;
   const std::int64_t bytes_of_kv_head = 2 * problem.kv_rows * problem.head_dim * element_bytes;
-  const std::int64_t kv_heads = bytes_of_kv_head < kCacheBytes ? kCacheBytes / (bytes_of_kv_head + 1) : 1;
+  const std::int64_t kv_heads = bytes_of_kv_head == 0 ? 1 : kCacheBytes / bytes_of_kv_head;
   const std::int64_t heads = (kv_heads < 1 ? 1 : kv_heads) * (num_heads / problem.num_kv_heads);
   return static_cast<int>(heads < num_heads ? heads : num_heads);
 }
