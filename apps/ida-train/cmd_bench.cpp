@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -20,6 +21,29 @@ struct StepOptions {
   std::string out;
 };
 
+constexpr std::size_t kShownKernels = 24;
+
+// The kernels that took most of a step, and what they sum to.
+nlohmann::json show_kernels(const train::StepBenchResult& result) {
+  nlohmann::json figures = nlohmann::json::object();
+  std::vector<std::pair<std::string, runtime::KernelTotal>> sorted(result.kernels.begin(), result.kernels.end());
+  std::sort(sorted.begin(), sorted.end(),
+            [](const auto& a, const auto& b) { return a.second.milliseconds > b.second.milliseconds; });
+  double sum_ms = 0.0;
+  for (const auto& [name, total] : sorted) {
+    sum_ms += total.milliseconds;
+    figures[name] = {{"launches", total.launches}, {"ms", total.milliseconds}};
+  }
+  if (sorted.empty()) {
+    fmt::print("no kernels recorded: {}\n", result.no_kernels);
+    return figures;
+  }
+  fmt::print("kernels of one step, {:.2f} ms of {:.2f} ms:\n", sum_ms, result.median_step_ms);
+  for (std::size_t i = 0; i < std::min(sorted.size(), kShownKernels); ++i)
+    fmt::print("{:9.3f} ms {:6} x {:.100}\n", sorted[i].second.milliseconds, sorted[i].second.launches, sorted[i].first);
+  return figures;
+}
+
 ExitCode run_step(const StepOptions& options, const Program& program) {
   const std::string text = options.config.empty() ? "" : read_file(options.config, config::kMaxConfigBytes);
   const config::RunConfig config =
@@ -33,7 +57,10 @@ ExitCode run_step(const StepOptions& options, const Program& program) {
              r.median_step_ms, r.step_ms.size(), r.tokens_per_s, r.gemm_tflop_per_s, r.first_step_ms);
   fmt::print("arena {:.2f} GiB, device {:.2f} GiB, loss {:.4f} -> {:.4f}\n", static_cast<double>(r.arena_bytes) / (1 << 30),
              static_cast<double>(r.device_bytes) / (1 << 30), r.losses.front(), r.losses.back());
-  nlohmann::json figures = engines_json(r.micro_batch_calls);
+  for (const auto& [op, calls] : r.op_calls)
+    if (op.starts_with("attention")) fmt::print("{} x {}\n", calls, op);
+  const nlohmann::json kernels = show_kernels(r);
+  nlohmann::json figures = engines_json(r.calls);
   figures.update({{"command", program.argv},
                   {"build", evidence::build_id().commit},
                   {"device", r.device},
@@ -51,7 +78,8 @@ ExitCode run_step(const StepOptions& options, const Program& program) {
                   {"arena_bytes", r.arena_bytes},
                   {"device_bytes", r.device_bytes},
                   {"losses", r.losses},
-                  {"ops", r.micro_batch_ops}});
+                  {"ops", r.op_calls},
+                  {"kernels", kernels}});
   write_figures(options.out, figures);
   return ExitCode::kDone;
 }

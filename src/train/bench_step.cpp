@@ -67,10 +67,7 @@ StepBenchResult bench_step(const config::RunConfig& config, runtime::Device& dev
                          .seq_len = spec.seq_len,
                          .micro_batch_sequences = spec.micro_batch_rows,
                          .micro_batches = rows / spec.micro_batch_rows,
-                         .arena_bytes = engine.plan().memory.total_bytes,
-                         .micro_batch_calls = engine.plan().micro_batch_calls};
-  for (const auto& [key, calls] : engine.plan().micro_batch_ops)
-    result.micro_batch_ops[fmt::format("{}/{}", key.first, key.second)] = calls;
+                         .arena_bytes = engine.plan().memory.total_bytes};
   const optim::Schedule schedule = schedule_of(config);
   auto before = Clock::now();
   for (std::int64_t step = 1; step <= options.warmup_steps + options.steps; ++step) {
@@ -84,7 +81,15 @@ StepBenchResult bench_step(const config::RunConfig& config, runtime::Device& dev
     before = now;
   }
   device.synchronize();
+  if (device.start_kernel_window(result.no_kernels)) {
+    const StepResult done = engine.accumulate(batch);
+    engine.update(options.warmup_steps + options.steps + 1, 0.0, done.grad_norm);
+    result.kernels = device.stop_kernel_window();
+  }
   result.device_bytes = device.used_bytes();
+  result.calls = engine.context().counters;
+  for (const auto& [key, calls] : engine.context().op_calls)
+    result.op_calls[fmt::format("{}/{}", key.first, key.second)] = calls;
   std::vector<double> sorted = result.step_ms;
   std::sort(sorted.begin(), sorted.end());
   if (sorted.empty()) return result;

@@ -31,8 +31,10 @@ struct StepBenchResult {
   std::int64_t arena_bytes = 0;
   std::int64_t device_bytes = 0;    // everything the process holds on the device; 0 where the device cannot tell
   std::vector<double> losses = {};    // every step's, warm-up included
-  ops::EngineCounters micro_batch_calls;
-  std::map<std::string, std::int64_t> micro_batch_ops = {};  // "op/implementation" -> calls
+  ops::EngineCounters calls = {};                     // products of every step, the recorded one included
+  std::map<std::string, std::int64_t> op_calls = {};  // "op/implementation" -> calls
+  runtime::KernelTotals kernels = {};  // of one more step, where the device has records of them
+  std::string no_kernels = {};         // why there are none
 };
 
 // `config` needs no data and no run name: model, sizes, optimizer and precision are read.

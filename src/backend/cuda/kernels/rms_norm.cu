@@ -9,7 +9,7 @@ namespace {
 constexpr int kForwardThreads = 256;
 constexpr int kBackwardThreads = 128;
 constexpr int kBackwardWarps = kBackwardThreads / kWarpSize;
-constexpr int kBackwardBlocksPerSm = 4;
+constexpr int kBackwardBlocksPerSm = 6;
 
 template <typename T, int N>
 struct Row {
@@ -76,73 +76,88 @@ __global__ void __launch_bounds__(kForwardThreads) rms_norm_forward_any_kernel(R
     y[i] = from_float<T>(to_float(x[i]) * rstd * to_float(w[i]));
 }
 
-// Each warp takes items warp, warp + warps, ...; grad_w of a warp stays in registers, the block's warps are added in
-// order, the blocks by reduce_partials_kernel.
-template <typename T, int N, int CHUNKS>
+// WARPS warps share a row, kBackwardWarps / WARPS rows a block and turn. grad_w of a thread's columns stays in registers
+// over the turns; the block's rows are added in order at the end, the blocks by reduce_partials_kernel.
+template <typename T, int N, int WARPS, int CHUNKS>
 __global__ void __launch_bounds__(kBackwardThreads) rms_norm_backward_kernel(RmsNormBackward a) {
-  extern __shared__ float shared[];  // [kBackwardWarps, cols]
-  const int lane = threadIdx.x % kWarpSize;
-  const int warp = threadIdx.x / kWarpSize;
+  extern __shared__ float shared[];  // [kBackwardWarps / WARPS, cols]
+  __shared__ float warp_dots[2][kBackwardWarps];
+  constexpr int kRows = kBackwardWarps / WARPS;
+  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+  const int part = warp % WARPS * kWarpSize + static_cast<int>(threadIdx.x) % kWarpSize;  // of WARPS * 32 in the row
   const std::int64_t cols = a.shape.cols;
-  const std::int64_t num_warps = static_cast<std::int64_t>(gridDim.x) * kBackwardWarps;
-  const Row<T, N> w{static_cast<const T*>(a.w), cols};
+  const std::int64_t items = a.shape.items();
+  const T* w = static_cast<const T*>(a.w);
   float grad_w[CHUNKS * N] = {};
-  for (std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * kBackwardWarps + warp; item < a.shape.items();
-       item += num_warps) {
+  int turn = 0;
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kRows; first < items;
+       first += static_cast<std::int64_t>(gridDim.x) * kRows, turn ^= 1) {
+    const std::int64_t item = first + warp / WARPS;
+    const bool present = item < items;
     const std::int64_t row = item / a.shape.groups;
     const std::int64_t column = item % a.shape.groups * cols;
-    const Row<T, N> x{static_cast<const T*>(a.x) + row * a.x_stride + column, cols};
-    const Row<T, N> dy{static_cast<const T*>(a.grad_y) + row * a.grad_y_stride + column, cols};
+    const T* x = static_cast<const T*>(a.x) + row * a.x_stride + column;
+    const T* dy = static_cast<const T*>(a.grad_y) + row * a.grad_y_stride + column;
     T* grad_x = static_cast<T*>(a.grad_x) + row * a.grad_x_stride + column;
-    const Row<T, N> before{grad_x, cols};
     Vec<T, N> kept_x[CHUNKS];
     Vec<T, N> kept_dy[CHUNKS];
+    Vec<T, N> old[CHUNKS];
 #pragma unroll
     for (int c = 0; c < CHUNKS; ++c) {
-      kept_x[c] = x.at(c);
-      kept_dy[c] = dy.at(c);
+      const std::int64_t at = (static_cast<std::int64_t>(c) * WARPS * kWarpSize + part) * N;
+      const bool inside = present && at < cols;
+      kept_x[c] = inside ? load_vec<N>(x + at) : Vec<T, N>{};
+      kept_dy[c] = inside ? load_vec<N>(dy + at) : Vec<T, N>{};
+      old[c] = inside && a.add_to_grad_x ? load_vec<N>(grad_x + at) : Vec<T, N>{};
     }
-    const float rstd = a.rstd[item];
+    const float rstd = present ? a.rstd[item] : 0.0f;
     float dot = 0.0f;
 #pragma unroll
     for (int c = 0; c < CHUNKS; ++c) {
-      const Vec<T, N> weight = w.at(c);
+      const std::int64_t at = (static_cast<std::int64_t>(c) * WARPS * kWarpSize + part) * N;
+      const Vec<T, N> weight = at < cols ? load_vec<N>(w + at) : Vec<T, N>{};
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        const float xhat = to_float(kept_x[c].at[i]) * rstd;
-        const float g = to_float(kept_dy[c].at[i]);
-        dot += to_float(weight.at[i]) * g * xhat;
-        grad_w[c * N + i] += g * xhat;
+        const float g_xhat = to_float(kept_dy[c].at[i]) * to_float(kept_x[c].at[i]) * rstd;
+        dot += to_float(weight.at[i]) * g_xhat;
+        grad_w[c * N + i] += g_xhat;
       }
     }
-    const float mean = warp_sum(dot) / static_cast<float>(cols);
+    dot = warp_sum(dot);
+    if constexpr (WARPS > 1) {  // two sets of sums: one barrier a turn is enough
+      if (threadIdx.x % kWarpSize == 0) warp_dots[turn][warp] = dot;
+      __syncthreads();
+      dot = 0.0f;
+#pragma unroll
+      for (int k = 0; k < WARPS; ++k) dot += warp_dots[turn][warp / WARPS * WARPS + k];
+    }
+    const float mean = dot / static_cast<float>(cols);
 #pragma unroll
     for (int c = 0; c < CHUNKS; ++c) {
-      const std::int64_t begin = (static_cast<std::int64_t>(c) * kWarpSize + lane) * N;
-      if (begin >= cols) break;
-      const Vec<T, N> weight = w.at(c);
-      const Vec<T, N> old = a.add_to_grad_x ? before.at(c) : Vec<T, N>{};
+      const std::int64_t at = (static_cast<std::int64_t>(c) * WARPS * kWarpSize + part) * N;
+      if (!present || at >= cols) continue;
+      const Vec<T, N> weight = load_vec<N>(w + at);
       Vec<T, N> out;
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         const float xhat = to_float(kept_x[c].at[i]) * rstd;
         const float g = rstd * (to_float(weight.at[i]) * to_float(kept_dy[c].at[i]) - xhat * mean);
-        out.at[i] = from_float<T>(a.add_to_grad_x ? g + to_float(old.at[i]) : g);
+        out.at[i] = from_float<T>(a.add_to_grad_x ? g + to_float(old[c].at[i]) : g);
       }
-      store_vec<N>(grad_x + begin, out);
+      store_vec<N>(grad_x + at, out);
     }
   }
 #pragma unroll
   for (int c = 0; c < CHUNKS; ++c) {
-    const std::int64_t begin = (static_cast<std::int64_t>(c) * kWarpSize + lane) * N;
+    const std::int64_t at = (static_cast<std::int64_t>(c) * WARPS * kWarpSize + part) * N;
 #pragma unroll
     for (int i = 0; i < N; ++i)
-      if (begin + i < cols) shared[warp * cols + begin + i] = grad_w[c * N + i];
+      if (at + i < cols) shared[warp / WARPS * cols + at + i] = grad_w[c * N + i];
   }
   __syncthreads();
   for (std::int64_t i = threadIdx.x; i < cols; i += kBackwardThreads) {
     float sum = 0.0f;
-    for (int k = 0; k < kBackwardWarps; ++k) sum += shared[k * cols + i];
+    for (int k = 0; k < kRows; ++k) sum += shared[k * cols + i];
     a.partials[blockIdx.x * cols + i] = sum;
   }
 }
@@ -208,6 +223,17 @@ cudaError_t with_chunks(std::int64_t cols, F&& f) {
   return f.template operator()<8>();
 }
 
+// Backward keeps three tensors, so wide rows are shared by the warps of a block.
+template <typename T, typename F>
+cudaError_t with_backward_shape(std::int64_t cols, F&& f) {
+  const std::int64_t chunks = ceil_div(cols, kWarpSize * kVecElems<T>);
+  if (chunks <= 1) return f.template operator()<1, 1>();
+  if (chunks <= 2) return f.template operator()<1, 2>();
+  if (chunks <= 3) return f.template operator()<1, 3>();
+  if (chunks <= 4) return f.template operator()<2, 2>();
+  return f.template operator()<4, 2>();
+}
+
 // A lane keeps at most 64 bf16 or 32 f32 elements of a tensor in registers.
 template <typename T>
 bool takes_vectors(std::int64_t cols, std::initializer_list<const void*> pointers,
@@ -245,15 +271,13 @@ cudaError_t launch_rms_norm_backward(DType dtype, const RmsNormBackward& a, cuda
   const std::int64_t blocks = rms_norm_backward_blocks(a.shape, a.num_sms);
   const auto grid = static_cast<unsigned>(blocks);
   const cudaError_t launched = with_float_type(dtype, [&]<typename T>() {
-    const std::int64_t shared_bytes = kBackwardWarps * a.shape.cols * std::int64_t{sizeof(float)};
-    if (shared_bytes > 48 * 1024 ||
-        !takes_vectors<T>(a.shape.cols, {a.x, a.w, a.grad_y, a.grad_x}, {a.x_stride, a.grad_y_stride, a.grad_x_stride})) {
+    if (!takes_vectors<T>(a.shape.cols, {a.x, a.w, a.grad_y, a.grad_x}, {a.x_stride, a.grad_y_stride, a.grad_x_stride})) {
       rms_norm_backward_any_kernel<T><<<grid, kBackwardThreads, 0, stream>>>(a);
       return cudaGetLastError();
     }
-    return with_chunks<T>(a.shape.cols, [&]<int CHUNKS>() {
-      rms_norm_backward_kernel<T, kVecElems<T>, CHUNKS>
-          <<<grid, kBackwardThreads, static_cast<std::size_t>(shared_bytes), stream>>>(a);
+    return with_backward_shape<T>(a.shape.cols, [&]<int WARPS, int CHUNKS>() {
+      const auto shared_bytes = static_cast<std::size_t>(kBackwardWarps / WARPS * a.shape.cols) * sizeof(float);
+      rms_norm_backward_kernel<T, kVecElems<T>, WARPS, CHUNKS><<<grid, kBackwardThreads, shared_bytes, stream>>>(a);
       return cudaGetLastError();
     });
   });
