@@ -1,12 +1,15 @@
-// ida-train verify golden|checkpoint|export.
+// ida-train verify golden|checkpoint|export|data.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/parallel.h"
 #include "checkpoint/checkpoint.h"
 #include "common.h"
+#include "data/shard_index.h"
+#include "data/source_manifest.h"
 #include "train/convert.h"
 #include "train/golden.h"
 
@@ -160,13 +163,52 @@ void add_export_check(CLI::App& group, Program& program) {
   add_out(*command, options->out);
 }
 
+struct DataOptions {
+  std::string shard;
+  std::string manifest;
+  std::string out;
+};
+
+ExitCode run_data(const DataOptions& options, const Program& program) {
+  set_num_threads(static_cast<int>(program.threads));
+  require_file(options.shard, "a token shard");
+  if (!options.shard.ends_with(".shard")) fail_usage("{}: expected a name that ends in .shard", options.shard);
+  const std::vector<data::TokenShard> shards = data::open_shards(options.shard);
+  const std::string manifest = options.manifest.empty() ? data::manifest_path(options.shard) : options.manifest;
+  require_file(manifest, "the manifest that data build wrote");
+  data::ManifestCheck check = data::check_source_manifest(manifest);
+  if (check.build_key != shards.front().build_key())
+    check.problems.insert(check.problems.begin(),
+                          fmt::format("{}: belongs to another build than {}", manifest, options.shard));
+  if (check.problems.empty())
+    fmt::print("ok     {}: {} parts, every hash as written; {} source files as {} says\n", options.shard, shards.size(),
+               check.num_files, manifest);
+  write_figures(options.out, {{"shard", options.shard},
+                              {"manifest", manifest},
+                              {"passed", check.problems.empty()},
+                              {"problems", check.problems},
+                              {"parts", shards.size()},
+                              {"files", check.num_files}});
+  return show_problems(check.problems);
+}
+
+void add_data_check(CLI::App& group, Program& program) {
+  auto options = std::make_shared<DataOptions>();
+  CLI::App* command = add_command(group, "data", "hashes of a shard, and its sources against their manifest", program,
+                                  [options, &program] { return run_data(*options, program); });
+  command->add_option("SHARD", options->shard, "FILE.shard")->required();
+  command->add_option("--manifest", options->manifest, "default: NAME.manifest.json beside the shard");
+  add_out(*command, options->out);
+}
+
 }  // namespace
 
 void add_verify(CLI::App& root, Program& program) {
-  CLI::App* group = add_group(root, "verify", "check a model, a checkpoint or an export");
+  CLI::App* group = add_group(root, "verify", "check a model, a checkpoint, an export or a shard");
   add_golden(*group, program);
   add_checkpoint(*group, program);
   add_export_check(*group, program);
+  add_data_check(*group, program);
 }
 
 }  // namespace ida::app

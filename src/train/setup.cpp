@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "checkpoint/hf_model.h"
-#include "data/source.h"
+#include "data/document.h"
 #include "model/hf_config.h"
 #include "text/bpe_trainer.h"
 
@@ -216,6 +216,12 @@ data::PackingOptions packing_of(const config::RunConfig& config) {
     case config::LongDocuments::kTruncate: options.long_documents = data::LongDocuments::kTruncate; break;
     case config::LongDocuments::kDrop: options.long_documents = data::LongDocuments::kDrop; break;
   }
+  return options;
+}
+
+data::BuildOptions build_options_of(const config::RunConfig& config) {
+  data::BuildOptions options;
+  options.mask = config.data.mask;
   return options;
 }
 

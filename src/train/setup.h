@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "config/load.h"
+#include "data/build_shard.h"
 #include "data/pieces.h"
 #include "model/model_config.h"
 #include "ops/backend.h"
@@ -44,6 +45,8 @@ std::int64_t global_batch_rows(const config::RunConfig& config);
 optim::Schedule schedule_of(const config::RunConfig& config);
 // Without weights: those belong to the entries of data.train.
 data::PackingOptions packing_of(const config::RunConfig& config);
+// Without progress.
+data::BuildOptions build_options_of(const config::RunConfig& config);
 
 // device.memory_limit, or what the device has.
 std::int64_t memory_limit(const config::RunConfig& config, const runtime::DeviceInfo& device);

@@ -12,8 +12,9 @@
 #include "checkpoint/async_saver.h"
 #include "checkpoint/hf_model.h"
 #include "checkpoint/run_lock.h"
-#include "data/build_shard.h"
+#include "data/prepare_dataset.h"
 #include "eval/generate.h"
+#include "train/build_progress.h"
 #include "train/gates.h"
 #include "train/recorder.h"
 #include "train/run_folder.h"
@@ -56,17 +57,24 @@ data::PreparedData prepare(const config::RunConfig& config, const text::Tokenize
                            const std::vector<std::string>& entries, const std::string& name) {
   const data::TokenizerEncoder<text::Tokenizer> encoder(tokenizer);
   const std::string path = run_dir(config) + "/data/" + name + ".shard";
-  return data::prepare_dataset(entries, encoder, path, [](const data::BuildReport&) { StopSignal::throw_if_requested(); });
+  BuildProgressLine progress("data/" + name + ".shard");
+  data::BuildOptions options = build_options_of(config);
+  options.progress = [&](const data::BuildReport& so_far) {
+    StopSignal::throw_if_requested();
+    progress.update(so_far);
+  };
+  return data::prepare_dataset(entries, encoder, path, options);
 }
 
 class Trainer {
  public:
   Trainer(const config::RunConfig& config, runtime::Device& device, const ops::Backend& backend,
-          std::vector<std::string> argv)
+          std::vector<std::string> argv, OnChangedData on_changed_data)
       : config_(config),
         device_(device),
         backend_(backend),
         argv_(std::move(argv)),
+        on_changed_data_(on_changed_data),
         dir_(run_dir(config)),
         lock_(dir_),
         num_steps_(config::total_steps(config)),
@@ -91,6 +99,7 @@ class Trainer {
   runtime::Device& device_;
   const ops::Backend& backend_;
   std::vector<std::string> argv_;
+  OnChangedData on_changed_data_;
   std::string dir_;
   checkpoint::RunLock lock_;
   std::int64_t num_steps_;
@@ -157,10 +166,17 @@ void Trainer::load(const std::string& checkpoint_dir) {
   if (source.manifest().lineage.config_hash != lineage_.config_hash)
     fail_usage("{}: was written under another configuration; use another run.name", checkpoint_dir);
   RunState state = parse_run_state(source.state_json(), checkpoint_dir + "/" + checkpoint::kStateName);
-  if (state.data_plan_hash != stream_->plan_hash())
-    fail_usage(
-        "{}: the training data or its packing changed since this checkpoint; restore the data or use another run.name",
-        checkpoint_dir);
+  if (state.data_plan_hash != stream_->plan_hash()) {
+    if (on_changed_data_ == OnChangedData::kRefuse)
+      fail_usage(
+          "{}: the training data changed since this checkpoint; restore it, use another run.name, or give "
+          "--accept-changed-data to go on with the new data from its beginning",
+          checkpoint_dir);
+    recorder_->failure("the training data changed since this checkpoint",
+                       "--accept-changed-data: goes on with the new data from its beginning", state.step);
+    state.data_plan_hash = stream_->plan_hash();
+    state.cursor = {};
+  }
   load_engine(*engine_, source);
   store_->set_parent(source.manifest().id());
   gate_.restore(state.gate_window);
@@ -344,8 +360,8 @@ TrainOutcome Trainer::run() {
 }  // namespace
 
 TrainOutcome train(const config::RunConfig& config, runtime::Device& device, const ops::Backend& backend,
-                   const std::vector<std::string>& argv) {
-  return Trainer(config, device, backend, argv).run();
+                   const std::vector<std::string>& argv, OnChangedData on_changed_data) {
+  return Trainer(config, device, backend, argv, on_changed_data).run();
 }
 
 }  // namespace ida::train

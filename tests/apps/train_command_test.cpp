@@ -176,9 +176,18 @@ TEST_F(TrainCommand, ChangedDataIsRefused) {
   ASSERT_EQ(train("data", {"--set", "train.steps=30"}).code, 0);
   fs::remove_all(space_ / "runs/data/checkpoints/step-30");
   space_.write("corpus/0.txt", corpus_file(1234));
-  const Outcome changed = train("data");
-  EXPECT_EQ(changed.code, 2);
-  EXPECT_NE(changed.err.find("data"), std::string::npos) << changed.err;
+  expect_refused(train("data"), 2, {"training data changed", "--accept-changed-data"});
+  EXPECT_FALSE(exists(space_ / "runs/data/checkpoints/step-30"));
+
+  const Outcome accepted = train("data", {"--accept-changed-data"});
+  ASSERT_EQ(accepted.code, 0) << accepted.err;
+  EXPECT_NE(accepted.err.find("training data changed"), std::string::npos) << accepted.err;
+  const nlohmann::json before = read_json(space_ / "runs/data/checkpoints/step-25/state.json")["data"],
+                       after = read_json(space_ / "runs/data/checkpoints/step-30/state.json")["data"];
+  EXPECT_NE(after["plan_hash"], before["plan_hash"]);
+  EXPECT_EQ(after["epoch"], 0);
+  EXPECT_EQ(after["row"], 5 * 128 / 32) << "five steps from the beginning of the new data";
+  EXPECT_EQ(train("data").code, 0) << "accepted once, the new data is the run's data";
 }
 
 TEST_F(TrainCommand, ADamagedCheckpointIsPassedOver) {
