@@ -123,6 +123,7 @@ class Trainer {
   RunState state_;
   std::int64_t saved_step_ = -1;
   std::int64_t skips_in_a_row_ = 0;
+  bool data_changed_ = false;  // since the checkpoint that was loaded, and accepted
   data::Batch batch_;
 };
 
@@ -172,8 +173,7 @@ void Trainer::load(const std::string& checkpoint_dir) {
           "{}: the training data changed since this checkpoint; restore it, use another run.name, or give "
           "--accept-changed-data to go on with the new data from its beginning",
           checkpoint_dir);
-    recorder_->failure("the training data changed since this checkpoint",
-                       "--accept-changed-data: goes on with the new data from its beginning", state.step);
+    data_changed_ = true;
     state.data_plan_hash = stream_->plan_hash();
     state.cursor = {};
   }
@@ -342,6 +342,9 @@ TrainOutcome Trainer::run() {
   }
   recorder_->begin(state_.step > 0 ? state_.step : -1, num_steps_,
                    static_cast<std::int64_t>(train_data_->dataset.source_names().size()));
+  if (data_changed_)
+    recorder_->failure("the training data changed since this checkpoint",
+                       "accepted; goes on with the new data from its beginning", state_.step);
   try {
     while (state_.step < num_steps_ && one_step()) continue;
     outcome.stopped = state_.step < num_steps_;

@@ -17,7 +17,8 @@ data::BuildReport report(std::int64_t read_bytes) {
 }
 
 TEST(BuildProgress, CountsOnlyThisStartForSpeedAndEta) {
-  EXPECT_EQ(format_build_progress("d.shard", report(200), report(200), 0.0), "d.shard  20.0%  20 documents  100 tokens  2 parts");
+  EXPECT_EQ(format_build_progress("d.shard", report(200), report(200), 0.0),
+            "d.shard  20.0%  20 documents  100 tokens  2 parts");
   EXPECT_EQ(format_build_progress("d.shard", report(200), report(400), 10.0),
             "d.shard  40.0%  40 documents  200 tokens  2 parts  10 tok/s  eta 30s");
   data::BuildReport unknown = report(400);
@@ -30,7 +31,8 @@ std::string shown(bool terminal, const std::vector<double>& times_s) {
   int ends[2];
   if (::pipe(ends) != 0) return "pipe failed";
   {
-    BuildProgressLine line("d", {.fd = ends[1], .terminal = terminal, .terminal_interval_s = 0.5, .plain_interval_s = 10.0});
+    BuildProgressLine line("d",
+                           {.fd = ends[1], .terminal = terminal, .terminal_interval_s = 0.5, .plain_interval_s = 10.0});
     for (std::size_t i = 0; i < times_s.size(); ++i) line.update(report(static_cast<std::int64_t>(i) * 100), times_s[i]);
   }
   ::close(ends[1]);
