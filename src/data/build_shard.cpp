@@ -131,7 +131,7 @@ BuildReport build_shard(const std::vector<Source>& sources, const TokenEncoder& 
   state.report.total_bytes = total_bytes_of(sources);
   if (options.progress) options.progress(state.report);
 
-  DocumentReader reader(sources, state.next);
+  DocumentReader reader(sources, state.next, encoder.eos_id());
   PartsWriter writer(folder, shard_info(sources, encoder, key), options.part_tokens);
   for (std::vector<RawDocument> batch = next_batch(reader); !batch.empty(); batch = next_batch(reader)) {
     const std::vector<EncodedDocument> encoded = encode_batch(batch, encoder, options.mask);

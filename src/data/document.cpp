@@ -45,6 +45,9 @@ Document::Document(const RawDocument& raw, const ChatTemplate& chat) {
 void for_each_document(const std::vector<Source>& sources,
                        const std::function<void(std::string_view text, std::int32_t source)>& visit) {
   const PlainChatTemplate chat;
+  for (const Source& source : sources) {
+    if (source.kind == SourceKind::kTokens) fail_usage("{}: holds token ids; expected text", source.path);
+  }
   DocumentReader reader(sources);
   RawDocument raw;
   while (reader.next(raw)) {

@@ -14,6 +14,13 @@ void append_eos(const TokenEncoder& encoder, std::vector<std::int32_t>& ids) {
   if (eos && (ids.empty() || ids.back() != *eos)) ids.push_back(*eos);
 }
 
+// BOS and EOS around a document that is not empty.
+void add_ends(const TokenEncoder& encoder, std::vector<std::int32_t>& ids) {
+  const std::optional<std::int32_t> bos = encoder.bos_id();
+  if (bos && ids.front() != *bos) ids.insert(ids.begin(), *bos);
+  append_eos(encoder, ids);
+}
+
 void encode_text(const RawDocument& raw, std::string_view text, const TokenEncoder& encoder, LossMask mask,
                  EncodedDocument& out) {
   if (mask != LossMask::kAll) {
@@ -28,9 +35,7 @@ void encode_text(const RawDocument& raw, std::string_view text, const TokenEncod
     out.status = DocumentStatus::kEmpty;
     return;
   }
-  const std::optional<std::int32_t> bos = encoder.bos_id();
-  if (bos && out.ids.front() != *bos) out.ids.insert(out.ids.begin(), *bos);
-  append_eos(encoder, out.ids);
+  add_ends(encoder, out.ids);
 }
 
 void encode_segments(const RawDocument& raw, const Document& document, const TokenEncoder& encoder, LossMask mask,
@@ -78,12 +83,32 @@ void take_ids(const RawDocument& raw, const Record& record, const TokenEncoder& 
   out.text_bytes = encoder.text_bytes(record.ids);
 }
 
+// What lies between two EOS of a file of tokens, made a document as text is.
+void take_tokens(const RawDocument& raw, const TokenEncoder& encoder, LossMask mask, EncodedDocument& out) {
+  if (mask != LossMask::kAll)
+    fail_usage("{}: tokens have no answer to train on under data.mask = \"{}\"; use \"all\"", raw.where(), name_of(mask));
+  for (std::int64_t at = raw.token_begin; at < raw.token_end; ++at) {
+    const std::int64_t id = raw.tokens->token(at);
+    if (id >= encoder.vocab_size()) {
+      fail_corrupt("{}: token {} has id {}, outside the tokenizer's vocabulary of {}", raw.file->path, at, id,
+                   encoder.vocab_size());
+    }
+    out.ids.push_back(static_cast<std::int32_t>(id));
+  }
+  out.text_bytes = encoder.text_bytes(out.ids);
+  add_ends(encoder, out.ids);
+}
+
 }  // namespace
 
 EncodedDocument encode_document(const RawDocument& raw, const TokenEncoder& encoder, LossMask mask,
                                 const ChatTemplate& chat) {
   EncodedDocument encoded;
   try {
+    if (raw.tokens) {
+      take_tokens(raw, encoder, mask, encoded);
+      return encoded;
+    }
     const Document document(raw, chat);
     encoded.status = document.status();
     if (encoded.status != DocumentStatus::kText) return encoded;

@@ -1,8 +1,8 @@
 // A document -> token ids and the loss mask.
 //
 // Text becomes [BOS] ids [EOS]: BOS when the tokenizer adds one, EOS when it has one, neither doubled where the text's
-// own ids already have it there. A turn of a conversation ends with EOS in the same way. Ids given as such stay as they
-// are.
+// own ids already have it there; so do the documents of a file of tokens. A turn of a conversation ends with EOS in the
+// same way. The ids of a .jsonl record stay as they are.
 #pragma once
 #include <cstdint>
 #include <exception>

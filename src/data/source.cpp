@@ -74,6 +74,7 @@ Source find_source(const SourceRequest& request) {
   if (file_size_bytes(entry) == 0) fail_usage("[data] {}: the file is empty", entry);
   if (path.extension() == ".jsonl") source.kind = SourceKind::kJsonl;
   if (path.extension() == ".shard") source.kind = SourceKind::kShard;
+  if (path.extension() == ".bin") source.kind = SourceKind::kTokens;
   source.files.push_back({entry, path.filename().string()});
   return source;
 }
@@ -147,16 +148,19 @@ std::string hash_sources(const std::vector<Source>& sources, const std::vector<F
 
 std::string RawDocument::where() const {
   if (commit_text) return commit_name;
+  if (tokens) return fmt::format("{}, token {}", file->path, token_begin);
   return line > 0 ? fmt::format("{}:{}", file->path, line) : file->path;
 }
 
 std::uint64_t RawDocument::size_bytes() const {
   if (commit_text) return commit_text->size();
+  if (tokens) return static_cast<std::uint64_t>((token_end - token_begin) * tokens->width_bytes());
   return line > 0 ? line_text.size() : file_size_bytes(file->path);
 }
 
-DocumentReader::DocumentReader(const std::vector<Source>& sources, const ReaderPosition& start)
-    : sources_(&sources), at_(start) {}
+DocumentReader::DocumentReader(const std::vector<Source>& sources, const ReaderPosition& start,
+                               std::optional<std::int32_t> eos)
+    : sources_(&sources), at_(start), eos_(eos) {}
 
 DocumentReader::~DocumentReader() = default;
 
@@ -189,6 +193,19 @@ bool DocumentReader::next_commit(RawDocument& document) {
   return true;
 }
 
+bool DocumentReader::next_tokens(RawDocument& document) {
+  const std::string& path = document.file->path;
+  if (!eos_) fail_usage("[data] {}: documents of a file of tokens end with EOS, which the tokenizer does not have", path);
+  if (!tokens_) tokens_ = std::make_shared<const TokenFile>(path);
+  const auto is_eos = [&](std::int64_t at) { return tokens_->token(at) == *eos_; };
+  while (at_.byte < tokens_->num_tokens() && is_eos(at_.byte)) ++at_.byte;
+  document.token_begin = at_.byte;
+  while (at_.byte < tokens_->num_tokens() && !is_eos(at_.byte)) ++at_.byte;
+  document.token_end = at_.byte;
+  document.tokens = tokens_;
+  return document.token_end > document.token_begin;
+}
+
 bool DocumentReader::next(RawDocument& document) {
   while (static_cast<std::size_t>(at_.source) < sources_->size()) {
     const Source& source = (*sources_)[static_cast<std::size_t>(at_.source)];
@@ -205,6 +222,8 @@ bool DocumentReader::next(RawDocument& document) {
       if (source.kind == SourceKind::kJsonl) {
         if (!lines_) lines_ = std::make_shared<const MappedFile>(document.file->path);
         found = next_line(document);
+      } else if (source.kind == SourceKind::kTokens) {
+        found = next_tokens(document);
       } else {
         ++at_.file;
         found = true;
@@ -217,6 +236,7 @@ bool DocumentReader::next(RawDocument& document) {
     at_ = {.source = at_.source + 1};
     lines_.reset();
     commits_.reset();
+    tokens_.reset();
   }
   return false;
 }

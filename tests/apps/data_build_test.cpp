@@ -118,6 +118,16 @@ TEST_F(DataBuild, TrainsOnAnswersAloneAndStaysFinite) {
   EXPECT_LT(rows.back()["tokens"], all.back()["tokens"]) << "the mask leaves fewer targets";
 }
 
+// The example of docs/data.md.
+TEST_F(DataBuild, InspectShowsWhatIsTrained) {
+  space_.write("chat.jsonl", "{\"instruction\": \"2+2\", \"output\": \"4\"}\n");
+  ASSERT_EQ(build("chat.shard", {"chat.jsonl", "--mask", "assistant"}).code, 0);
+  const Outcome shown = space_.run({"data", "inspect", "chat.shard", "--tokenizer", "tok", "--rows", "1"});
+  EXPECT_NE(shown.out.find("\n    [[<|user|>\\n2+2<|endoftext|>\\n<|assistant|>\\n]]4<|endoftext|>\n"), std::string::npos)
+      << shown.out;
+  EXPECT_NE(shown.out.find("(2 trained, "), std::string::npos) << shown.out;
+}
+
 TEST_F(DataBuild, AMaskNeedsAnswers) {
   const std::string one = "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}]}\n";
   space_.write("silent.jsonl", one + one);

@@ -123,6 +123,7 @@ TEST(Mask, ReachesTheLabelsOfATrainingRow) {
   for (const std::int32_t label : batch.labels) {
     if (label != kIgnoreLabel) targets += label == 257 ? '>' : static_cast<char>(label);
   }
+  EXPECT_TRUE(prepare_dataset({path}, ByteEncoder(), folder / "c.shard").built) << "another mask is another shard";
   EXPECT_EQ(targets, "a1>a2>c>") << "the end of each answer stays a target in both documents";
 }
 

@@ -60,6 +60,9 @@ TEST_F(GitHistory, MergesAndEmptyCommitsAndConfigurationChangeNothing) {
   for (const char* setting : {"diff.noprefix true", "diff.context 0", "color.ui always", "diff.algorithm patience",
                               "diff.external /bin/false", "core.pager /bin/false", "log.showSignature true"})
     git(std::string("config ") + setting);
+  git("config diff.evil.command /bin/false");
+  git("config diff.evil.textconv /bin/false");
+  folder_.write("re po/.git/info/attributes", "*.txt diff=evil\n");
   ::setenv("GIT_DIR", "/nowhere", 1);
   ::setenv("GIT_EXTERNAL_DIFF", "/bin/false", 1);
   EXPECT_EQ(documents(), before);
