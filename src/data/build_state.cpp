@@ -1,6 +1,12 @@
 #include "data/build_state.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -65,16 +71,26 @@ BuildFolder::BuildFolder(const std::string& path, const std::string& key)
       key_(key),
       folder_(parent_path(path) + "/" + stem_of(path) + std::string(kInfix) + key.substr(0, kKeyDigits)) {
   make_directories(folder_);
+  lock();
   take_over();
   remove_strangers();
 }
 
 BuildFolder::~BuildFolder() {
+  ::close(lock_fd_);
   if (!parts_.empty()) return;
   try {
     remove_tree(folder_);
   } catch (const Error&) {  // an empty folder is left; the next build of this name removes it
   }
+}
+
+void BuildFolder::lock() {
+  lock_fd_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_fd_ < 0) fail_runtime("{}: cannot be opened: {}", folder_, std::strerror(errno));
+  if (::flock(lock_fd_, LOCK_EX | LOCK_NB) == 0) return;
+  ::close(lock_fd_);
+  fail_usage("{}: another process is building {}; wait for it or stop it", folder_, path_);
 }
 
 void BuildFolder::take_over() {

@@ -16,7 +16,8 @@ struct BuildState {
 class BuildFolder {
  public:
   // Of the build `key` of NAME.shard at `path`. Takes over what an interrupted build left: the longest run of finished
-  // parts that are still what the note says; anything else in the folder is removed.
+  // parts that are still what the note says; anything else in the folder is removed. Errors (kUsage): another process is at
+  // the same build.
   BuildFolder(const std::string& path, const std::string& key);
   // Removes the folder unless it holds a finished part.
   ~BuildFolder();
@@ -32,6 +33,7 @@ class BuildFolder {
   void publish();
 
  private:
+  void lock();
   void take_over();
   void remove_strangers() const;
   void remove_older_builds() const;
@@ -39,6 +41,7 @@ class BuildFolder {
   std::string path_;
   std::string key_;
   std::string folder_;
+  int lock_fd_ = -1;  // a kernel lock on the folder, which ends with the process
   BuildState state_;
   std::vector<ShardPart> parts_;   // finished and durable
   std::vector<BuildState> after_;  // [parts] the state when each was finished

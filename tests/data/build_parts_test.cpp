@@ -1,4 +1,8 @@
 // Builds in parts: the same bytes however often they are interrupted.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include "base/parallel.h"
 #include "data/build_shard.h"
 #include "data/shard_index.h"
@@ -130,6 +134,17 @@ TEST_F(BuildParts, AFinishedBuildIsCheckedAndKept) {
   EXPECT_EQ(again.num_reused, first.num_parts);
   EXPECT_EQ(again.num_documents, first.num_documents);
   EXPECT_EQ(files("a"), expected);
+}
+
+TEST_F(BuildParts, OneProcessAtATime) {
+  EXPECT_THROW(build("a/d.shard", 6), Interrupted);
+  const int other = ::open(parts_folder("a").c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(::flock(other, LOCK_EX | LOCK_NB), 0) << "an interrupted build leaves no lock";
+  const std::map<std::string, std::string> before = files("a");
+  expect_error(ExitCode::kUsage, {"another process", "a/d.shard"}, [&] { build("a/d.shard"); });
+  EXPECT_EQ(files("a"), before);
+  ::close(other);
+  EXPECT_GT(build("a/d.shard").num_reused, 0);
 }
 
 TEST_F(BuildParts, ThreadsChangeNothing) {
