@@ -38,6 +38,14 @@ int first_on(const std::vector<Operation>& operations, const std::string& part) 
   return found == operations.end() ? 0 : static_cast<int>(found - operations.begin()) + 1;
 }
 
+// Number of the operation that records the first step: the start is over.
+int first_step(const std::vector<Operation>& operations) {
+  const auto found = std::find_if(operations.begin(), operations.end(), [](const Operation& o) {
+    return o.kind == "write" && o.path.ends_with("/metrics.jsonl");
+  });
+  return static_cast<int>(found - operations.begin()) + 1;
+}
+
 class Sweep {
  public:
   Sweep(const Variant& variant, nlohmann::json& counts) : variant_(variant), counts_(counts) {
@@ -84,7 +92,7 @@ class Sweep {
   void sweep(const char* phase, const std::string& from, const std::vector<Operation>& operations, bool synchronous) {
     const int num_operations = static_cast<int>(operations.size());
     // Between these a failure concerns records and checkpoints, and the next save is the next attempt.
-    const int training = first_on(operations, "metrics.jsonl");
+    const int training = first_step(operations);
     const int last_save = first_on(operations, ".step-6.saving");
     counts_[variant_.name][phase]["operations"] = num_operations;
     constexpr std::array kFaults = {Fault::kFail, Fault::kDead, Fault::kFull, Fault::kKill, Fault::kTear};
@@ -95,7 +103,7 @@ class Sweep {
         // The short sweep takes one kind of fault at each of its points, all of them in turn.
         if (!full_sweep() && f != static_cast<std::size_t>(turn) % kFaults.size()) continue;
         if (kFaults[f] == Fault::kTear && operations[static_cast<std::size_t>(at) - 1].kind != "write") continue;
-        const bool goes_on = synchronous && kFaults[f] == Fault::kFail && at > training + 8 && at < last_save;
+        const bool goes_on = synchronous && kFaults[f] == Fault::kFail && at >= training && at < last_save;
         check_point(phase, from, {kFaults[f], at}, operations[static_cast<std::size_t>(at) - 1], goes_on);
         if (::testing::Test::HasFailure()) return;
       }
