@@ -63,7 +63,7 @@ class Place:
     """A folder with the texts and the configuration, in which the program runs."""
 
     def __init__(self, program: str, folder: pathlib.Path):
-        self.program, self.folder = program, folder
+        self.program, self.folder, self.log = program, folder, folder / "stderr"
         (folder / "corpus").mkdir(parents=True)
         words = random.Random(1)
         for name in [*(f"corpus/{i}.txt" for i in range(6)), "valid.txt"]:
@@ -86,11 +86,11 @@ class Place:
         command = [self.program, "train", "run.toml", "--threads", "1"]
         for setting in settings:
             command += ["--set", setting]
-        log = open(self.folder / "stderr", "wb")
-        return subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=log)
+        with open(self.log, "wb") as log:
+            return subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=log)
 
     def said(self):
-        return (self.folder / "stderr").read_text(errors="replace")
+        return self.log.read_text(errors="replace")
 
     def finish(self):
         code = self.start().wait()
@@ -237,35 +237,37 @@ def wait_for(condition, process, what):
 def full_disk(program, folder, expected):
     """On a small file system of its own: full for a while, and full to the end. Prints the counts as JSON."""
     place = Place(program, folder / "place")
+    inner_log, place.log = place.log, folder.parent / "stderr"
     filler = folder / "filler"
-    settings = (f"train.steps={STEPS}",)
-    process = place.start(*settings)
-    wait_for(lambda: (place.checkpoints / "step-5").exists(), process, "the first checkpoint")
-    os.kill(process.pid, signal.SIGSTOP)
-    fill(filler)
-    os.kill(process.pid, signal.SIGCONT)
+
+    def start_and_fill():
+        process = place.start()
+        wait_for(lambda: (place.checkpoints / "step-5").exists(), process, "the first checkpoint")
+        os.kill(process.pid, signal.SIGSTOP)
+        fill(filler)
+        os.kill(process.pid, signal.SIGCONT)
+        return process
+
+    process = start_and_fill()
     wait_for(lambda: place.said().count("warning: checkpoint") > 1, process, "two failed saves")
     filler.unlink()
     demand(process.wait() == 0, f"a full disk ended the run: {place.said()}")
     demand(place.end() == expected, "full for a while: the end differs")
     warnings = place.said().count("warning: checkpoint")
-
-    place.forget()
-    process = place.start(*settings)
-    wait_for(lambda: (place.checkpoints / "step-5").exists(), process, "the first checkpoint")
-    os.kill(process.pid, signal.SIGSTOP)
-    fill(filler)
-    os.kill(process.pid, signal.SIGCONT)
-    code = process.wait()
-    demand(code == 1 and "could not be saved" in place.said(), f"full to the end: {code}: {place.said()}")
-    newest = subprocess.run([program, "verify", "checkpoint", str(place.checkpoints / "latest")], capture_output=True, check=False)
-    demand(newest.returncode == 0, "full to the end: the last good checkpoint is damaged")
-    left = [path.name for path in place.checkpoints.iterdir() if path.name.endswith(".saving")]
-    demand(not left, f"full to the end: {left} left behind")
-    filler.unlink()
-    place.finish()
-    demand(place.end() == expected, "full to the end, then resumed: the end differs")
-    print(json.dumps({"runs": 2, "saves_that_failed_and_were_tried_again": warnings, "exit_code_when_the_last_save_fails": code}))
+    for log in (place.log, inner_log):  # with the log on the full disk, too
+        place.log = log
+        place.forget()
+        code = start_and_fill().wait()
+        demand(code == 1, f"full to the end: exit code {code}: {place.said()}")
+        demand(log == inner_log or "could not be saved" in place.said(), place.said())
+        newest = [program, "verify", "checkpoint", str(place.checkpoints / "latest")]
+        demand(subprocess.run(newest, capture_output=True, check=False).returncode == 0, "the last good checkpoint is damaged")
+        left = [path.name for path in place.checkpoints.iterdir() if path.name.endswith(".saving")]
+        demand(not left, f"full to the end: {left} left behind")
+        filler.unlink()
+        place.finish()
+        demand(place.end() == expected, "full to the end, then resumed: the end differs")
+    print(json.dumps({"runs": 3, "saves_that_failed_and_were_tried_again": warnings, "exit_code_when_the_last_save_fails": code}))
 
 
 def full_disk_in_namespace(program, work, expected):

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <optional>
 
@@ -34,6 +35,9 @@ constexpr std::int64_t kMaxSkipsInARow = 20;
 constexpr std::int64_t kMaxRollbacks = 8;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// A log on a full disk must not stop a run: what cannot be printed is not.
+void notice(std::string_view line) { std::fputs(fmt::format("{}\n", line).c_str(), stderr); }
 
 // Random weights: value i of parameter p is a pure function of (seed, p, i).
 std::vector<float> initial_weights(const model::ParamTable& table, std::uint64_t seed) {
@@ -127,7 +131,6 @@ class Trainer {
 };
 
 void Trainer::prepare_run() {
-  const auto notice = [](std::string_view line) { fmt::print(stderr, "{}\n", line); };
   check_run_folder(config_, dir_);
   model::ModelConfig model = resolve_model(config_);
   check_disk_space(config_, engine_spec(config_, model), dir_);
@@ -193,11 +196,11 @@ void Trainer::start_or_resume() {
       *engine_);
   std::vector<std::string> passed_over;
   const auto newest = checkpoint::open_newest_complete(dir_ + "/checkpoints", passed_over);
-  for (const std::string& line : passed_over) fmt::print(stderr, "{}\n", line);
+  for (const std::string& line : passed_over) notice(line);
   if (newest) {
     load(*newest);
     saved_step_ = attempted_step_ = state_.step;
-    fmt::print(stderr, "resuming after step {}\n", state_.step);
+    notice(fmt::format("resuming after step {}", state_.step));
   } else if (!passed_over.empty()) {
     fail_corrupt("{}/checkpoints: holds checkpoints, none of them complete; remove the folder to start from the first step",
                  dir_);
