@@ -112,18 +112,24 @@ Checkpoint::Checkpoint(const std::string& dir) : dir_(dir), manifest_(read_manif
   }
 }
 
-void read_flat(const SafetensorsFile& file, const model::ParamTable& table, const std::string& prefix, DType dtype,
-               std::span<std::byte> flat) {
+void for_each_param(const SafetensorsFile& file, const model::ParamTable& table, const std::string& prefix, DType dtype,
+                    const PutBytes& put) {
   for (const model::ParamSpec& spec : table.params) {
     const TensorSpan& tensor = file.require(prefix + spec.name);
     if (tensor.dtype != stored_dtype_of(dtype) || tensor.shape != stored_shape(spec)) {
       fail_corrupt("{}: tensor '{}' is {} with {} bytes, expected {} with {} bytes", file.path(), tensor.name,
                    tensor.dtype_name(), tensor.bytes.size(), dtype_name(dtype), spec.numel() * dtype_size_bytes(dtype));
     }
-    const auto offset = static_cast<std::size_t>(spec.offset_elems * dtype_size_bytes(dtype));
-    std::memcpy(flat.subspan(offset, tensor.bytes.size()).data(), tensor.bytes.data(), tensor.bytes.size());
+    put(spec.offset_elems * dtype_size_bytes(dtype), tensor.bytes);
     file.drop_pages(tensor);
   }
+}
+
+void read_flat(const SafetensorsFile& file, const model::ParamTable& table, const std::string& prefix, DType dtype,
+               std::span<std::byte> flat) {
+  for_each_param(file, table, prefix, dtype, [&](std::int64_t offset_bytes, std::span<const std::byte> bytes) {
+    std::memcpy(flat.subspan(static_cast<std::size_t>(offset_bytes), bytes.size()).data(), bytes.data(), bytes.size());
+  });
 }
 
 VerifyReport verify_checkpoint(const std::string& dir) {
