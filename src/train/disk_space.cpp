@@ -10,15 +10,17 @@
 namespace ida::train {
 
 std::uint64_t checkpoint_bytes(const EngineSpec& spec) {
-  constexpr std::int64_t kTensorBytes = 512;    // of a tensor in a header and in the manifest
-  constexpr std::int64_t kSideBytes = 8 << 20;  // tokenizer, state, config
+  constexpr std::int64_t kTensorBytes = 512;  // of a tensor in a header and in the manifest
+  constexpr std::int64_t kTokenBytes = 128;   // of a token and its merge in tokenizer.json
+  constexpr std::int64_t kSideBytes = 1 << 20;
   const model::ParamTable table = model::build_param_table(spec.model);
   const bool has_master = spec.recipe.compute != DType::kF32;
   const std::int64_t num_moments = spec.optimizer.kind == ops::OptimizerKind::kAdamW ? 2 : 1;
   const std::int64_t value_bytes = dtype_size_bytes(spec.recipe.compute) + (has_master ? 4 : 0) +
                                    num_moments * dtype_size_bytes(spec.optimizer.state_dtype);
   const auto num_tensors = static_cast<std::int64_t>(table.params.size()) * (2 + num_moments);
-  return static_cast<std::uint64_t>(table.num_parameters * value_bytes + num_tensors * kTensorBytes + kSideBytes);
+  return static_cast<std::uint64_t>(table.num_parameters * value_bytes + num_tensors * kTensorBytes +
+                                    spec.model.vocab_size * kTokenBytes + kSideBytes);
 }
 
 std::int64_t most_checkpoints(const config::TrainSettings& train, std::int64_t num_steps) {

@@ -179,9 +179,10 @@ TEST_F(TrainCommand, PlanKnowsTheSpeedOfAnEarlierStart) {
 }
 
 TEST_F(TrainCommand, TwoRunsInOneFolderAreRefused) {
-  const pid_t process = space_.start(call("locked", {"--set", "train.steps=100000"}));
+  const pid_t process = space_.start(call("locked", {"--set", "train.steps=100000", "--set", "train.keep_last=1"}));
   ASSERT_TRUE(space_.wait_for("runs/locked/checkpoints/step-5", process));
-  expect_refused(train("locked", {"--set", "train.steps=100000"}), 1, {"runs/locked", std::to_string(process)});
+  expect_refused(train("locked", {"--set", "train.steps=100000", "--set", "train.keep_last=1"}), 1,
+                 {"runs/locked", std::to_string(process)});
   kill(process, SIGTERM);
   EXPECT_EQ(space_.wait(process).code, 75);
 }

@@ -46,7 +46,7 @@ TEST(DiskSpace, AnEstimateIsNeverLessThanACheckpoint) {
       size += file_size_bytes(run + "/checkpoints/step-6/" + name);
     const std::uint64_t estimate = train::checkpoint_bytes(train::engine_spec(config, train::resolve_model(config)));
     EXPECT_GE(estimate, size);
-    EXPECT_LE(estimate, size + (9 << 20));
+    EXPECT_LE(estimate, size + (2 << 20));
   }
 }
 
