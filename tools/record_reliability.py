@@ -4,7 +4,8 @@
 Kills, stops, damages and starves runs of the program at random and demands that each ends as if nothing had happened:
 same weights, moments, random state, cursor and losses, bit for bit. FOLDER gets doctor.json and reliability.json, and
 the table for docs/reliability.md is printed. --sweep runs the sweeps of every file operation of that test program in
-full, which writes sweep.json. --short takes a few of each, for the tests. --table FOLDER prints the table of a record and does nothing else.
+full, which writes sweep.json. --short takes a few of each, for the tests. --table FOLDER prints the table of a record
+and does nothing else.
 """
 import argparse
 import hashlib
@@ -20,6 +21,7 @@ import tempfile
 import time
 
 STEPS, SAVE_EVERY = 60, 5
+WORDS = "river stone cloud walks sings under over the quiet .".split()
 CONFIG = f"""
 [run]
 name = "run"
@@ -67,7 +69,7 @@ class Place:
         (folder / "corpus").mkdir(parents=True)
         words = random.Random(1)
         for name in [*(f"corpus/{i}.txt" for i in range(6)), "valid.txt"]:
-            text = " ".join(words.choice("river stone cloud walks sings under over the quiet .".split()) for _ in range(800))
+            text = " ".join(words.choice(WORDS) for _ in range(800))
             (folder / name).write_text(text)
         (folder / "run.toml").write_text(CONFIG)
 
@@ -106,7 +108,8 @@ class Place:
         total.update(json.dumps(state, sort_keys=True).encode())
         for line in (self.run / "metrics.jsonl").read_text().splitlines():
             row = json.loads(line)
-            total.update(json.dumps({key: row[key] for key in sorted(row) if key not in ("elapsed_s", "tokens_per_s")}).encode())
+            kept = {key: row[key] for key in sorted(row) if key not in ("elapsed_s", "tokens_per_s")}
+            total.update(json.dumps(kept).encode())
         return total.hexdigest()
 
     def phase(self):
@@ -114,8 +117,7 @@ class Place:
         if (self.checkpoints / f"step-{STEPS}").exists():
             return "end"
         if (self.run / "metrics.jsonl").exists():
-            saving = any(name.name.endswith(".saving") for name in self.checkpoints.iterdir()) if self.checkpoints.exists() else False
-            return "save" if saving else "steps"
+            return "save" if any(self.checkpoints.glob(".*.saving")) else "steps"
         return "build" if self.run.exists() else "load"
 
 
@@ -138,7 +140,8 @@ def interruptions(place, chance, count, number, duration_s, expected):
         phases[phase] = phases.get(phase, 0) + 1
         place.finish()
         demand(place.end() == expected, f"signal {number} in phase {phase}: the end differs")
-    return {"runs": count, "exit_codes": codes, "phases": phases, "longest_exit_s": round(max(grace_s), 3), "ends_equal": count}
+    return {"runs": count, "exit_codes": codes, "phases": phases, "longest_exit_s": round(max(grace_s), 3),
+            "ends_equal": count}
 
 
 def second_signals(place, count):
@@ -190,8 +193,9 @@ def damages(place, chance, num_flips, cut_bytes, expected):
 
     def found(name, data, how):
         (last / name).write_bytes(data)
-        done = subprocess.run([place.program, "verify", "checkpoint", str(last)], capture_output=True, text=True, check=False)
-        demand(done.returncode == 4 and name in done.stderr, f"{name} {how}: exit code {done.returncode}: {done.stderr}")
+        command = [place.program, "verify", "checkpoint", str(last)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        demand(done.returncode == 4 and name in done.stderr, f"{name} {how}: {done.returncode}: {done.stderr}")
 
     resumed = num_cuts = 0
     for index in range(num_flips):
@@ -202,7 +206,8 @@ def damages(place, chance, num_flips, cut_bytes, expected):
         found(name, bytes(bad), f"bit {bit}")
         if index % 50 == 0:  # and a run passes over it
             place.finish()
-            demand("passed over" in place.said() and f"resuming after step {STEPS - SAVE_EVERY}" in place.said(), place.said())
+            older = f"resuming after step {STEPS - SAVE_EVERY}"
+            demand("passed over" in place.said() and older in place.said(), place.said())
             demand(place.end() == expected, f"{name} bit {bit}: the end differs")
             files = {path.name: path.read_bytes() for path in sorted(last.iterdir())}  # it has another elapsed_s
             resumed += 1
@@ -261,13 +266,15 @@ def full_disk(program, folder, expected):
         demand(code == 1, f"full to the end: exit code {code}: {place.said()}")
         demand(log == inner_log or "could not be saved" in place.said(), place.said())
         newest = [program, "verify", "checkpoint", str(place.checkpoints / "latest")]
-        demand(subprocess.run(newest, capture_output=True, check=False).returncode == 0, "the last good checkpoint is damaged")
+        verified = subprocess.run(newest, capture_output=True, check=False)
+        demand(verified.returncode == 0, "the last good checkpoint is damaged")
         left = [path.name for path in place.checkpoints.iterdir() if path.name.endswith(".saving")]
         demand(not left, f"full to the end: {left} left behind")
         filler.unlink()
         place.finish()
         demand(place.end() == expected, "full to the end, then resumed: the end differs")
-    print(json.dumps({"runs": 3, "saves_that_failed_and_were_tried_again": warnings, "exit_code_when_the_last_save_fails": code}))
+    print(json.dumps({"runs": 3, "saves_that_failed_and_were_tried_again": warnings,
+                      "exit_code_when_the_last_save_fails": code}))
 
 
 def full_disk_in_namespace(program, work, expected):
@@ -284,9 +291,10 @@ def full_disk_in_namespace(program, work, expected):
 
 def full_sweep(test_program, out):
     """The test program writes `out` itself: operations and points by variant, phase and fault."""
-    environment = dict(os.environ, IDA_RELIABILITY_SWEEP="full", IDA_RELIABILITY_OUT=str(out.resolve()), OMP_NUM_THREADS="1")
-    done = subprocess.run([test_program, "--gtest_filter=*FaultSweep*"], env=environment, capture_output=True, text=True,
-                          check=False)
+    environment = dict(os.environ, OMP_NUM_THREADS="1", IDA_RELIABILITY_SWEEP="full",
+                       IDA_RELIABILITY_OUT=str(out.resolve()))
+    command = [test_program, "--gtest_filter=*FaultSweep*"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     demand(done.returncode == 0, done.stdout[-3000:])
 
 
@@ -301,16 +309,22 @@ def table(folder):
                      f"{operations:,} operations, {points:,} points", "all end bit for bit as undisturbed"))
     for key, name in (("sigkill", "SIGKILL at random times"), ("sigterm", "SIGTERM at random times")):
         part = record[key]
-        rows.append((name, f"{part['runs']}", f"{part['ends_equal']} resumed to the same bits; longest exit {part['longest_exit_s']} s"))
-    rows.append(("second signal during a step", f"{record['second_signal']['runs']}", f"exit within {record['second_signal']['longest_exit_s']} s"))
+        rows.append((name, f"{part['runs']}",
+                     f"{part['ends_equal']} resumed to the same bits; longest exit {part['longest_exit_s']} s"))
+    second = record["second_signal"]
+    rows.append(("second signal during a step", f"{second['runs']}", f"exit within {second['longest_exit_s']} s"))
     damage = record["damage"]
     rows.append(("single flipped bits", f"{damage['bit_flips']:,}", f"{damage['bit_flips_found']:,} found, file named"))
-    rows.append((f"cuts at every {damage['cut_bytes'] // 1024} KiB of every file", f"{damage['cuts']:,}", f"{damage['cuts_found']:,} found, file named"))
+    rows.append((f"cuts at every {damage['cut_bytes'] // 1024} KiB of every file", f"{damage['cuts']:,}",
+                 f"{damage['cuts_found']:,} found, file named"))
     full = record["full_disk"]
     if full["runs"]:
-        rows.append(("full disk", f"{full['runs']}", f"run went on over {full['saves_that_failed_and_were_tried_again']} failed saves; exit {full['exit_code_when_the_last_save_fails']} where the last one fails, last good intact"))
+        rows.append(("full disk", f"{full['runs']}",
+                     f"run went on over {full['saves_that_failed_and_were_tried_again']} failed saves; exit "
+                     f"{full['exit_code_when_the_last_save_fails']} where the last one fails, last good intact"))
     pairs = record["two_starts"]
-    rows.append(("two starts at once", f"{pairs['pairs']}", f"one refused each time, within {pairs['longest_refusal_s']} s"))
+    rows.append(("two starts at once", f"{pairs['pairs']}",
+                 f"one refused each time, within {pairs['longest_refusal_s']} s"))
     return ["| what happened | times | result |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)]
 
 
@@ -334,9 +348,12 @@ def main() -> int:
             return 0
         kills, stops, flips, cut, pairs = (2, 4, 30, 1 << 16, 2) if options.short else (20, 50, 1000, 1 << 12, 100)
         options.folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run([program, "doctor", "--out", str(options.folder / "doctor.json")], check=True, stdout=subprocess.DEVNULL)
+        doctor = [program, "doctor", "--out", str(options.folder / "doctor.json")]
+        subprocess.run(doctor, check=True, stdout=subprocess.DEVNULL)
         chance = random.Random(options.seed)
-        record = {"command": " ".join(["tools/record_reliability.py", *(["--short"] if options.short else []), f"--seed {options.seed}"]), "steps": STEPS}
+        short = " --short" if options.short else ""
+        record = {"command": f"tools/record_reliability.py build/ida-train FOLDER{short} --seed {options.seed}",
+                  "steps": STEPS}
         with tempfile.TemporaryDirectory() as scratch:
             work = pathlib.Path(scratch)
             place = Place(program, work / "place")
