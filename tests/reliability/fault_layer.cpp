@@ -19,6 +19,7 @@ constexpr int kGone = 9;  // exit code of a process that a fault ended: nothing 
 
 FaultPlan plan;
 int num_operations = 0;
+int num_latest = 0;  // moves of `latest`
 int log_fd = -1;
 std::mutex mutex;  // a run may save on a thread of its own
 std::map<int, std::string> path_of_fd;
@@ -45,8 +46,9 @@ bool faulted(const char* kind, const std::string& path, bool needs_space) {
     case Fault::kKill:
       if (number == plan.at) ::_exit(kGone);
       return false;
-    case Fault::kKillNext:
-      if (number > plan.at) ::_exit(kGone);
+    case Fault::kKillLatest:
+      if (num_latest == plan.at) ::_exit(kGone);
+      if (std::string_view(kind) == "rename" && path.ends_with("/checkpoints/latest")) ++num_latest;
       return false;
   }
   return false;
@@ -103,7 +105,7 @@ const char* fault_name(Fault fault) {
     case Fault::kFull: return "full";
     case Fault::kTear: return "tear";
     case Fault::kKill: return "kill";
-    case Fault::kKillNext: return "kill_next";
+    case Fault::kKillLatest: return "kill_latest";
   }
   return "";
 }

@@ -7,12 +7,12 @@ namespace ida::reliability {
 
 enum class Fault {
   kNone,
-  kFail,      // this operation fails once (EIO)
-  kDead,      // this and every later operation fails (EIO)
-  kFull,      // from here on nothing that needs space works (ENOSPC at odd operations, EDQUOT at even ones)
-  kTear,      // of a write half its bytes reach the disk, then the process is gone
-  kKill,      // the process is gone instead of this operation
-  kKillNext,  // the process is gone after it
+  kFail,        // this operation fails once (EIO)
+  kDead,        // this and every later operation fails (EIO)
+  kFull,        // from here on nothing that needs space works (ENOSPC at odd operations, EDQUOT at even ones)
+  kTear,        // of a write half its bytes reach the disk, then the process is gone
+  kKill,        // the process is gone instead of this operation
+  kKillLatest,  // the process is gone once `latest` has moved for the at-th time
 };
 const char* fault_name(Fault fault);
 

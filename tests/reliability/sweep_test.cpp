@@ -61,14 +61,8 @@ class Sweep {
     const bool synchronous = variant_.name != "lion_async";
 
     // A run that was killed after it had published step 4 is what the resumed ones continue.
-    const int second_save = first_on(start, ".step-4.saving");
-    ASSERT_GT(second_save, 0);
-    int published = second_save;
-    while (start[static_cast<std::size_t>(published) - 1].kind != "rename" ||
-           !start[static_cast<std::size_t>(published) - 1].path.ends_with("checkpoints/latest"))
-      ++published;
     const std::string killed = prepare("", "killed");
-    ASSERT_EQ(start_run(killed, variant_, {Fault::kKillNext, published}), 9);
+    ASSERT_EQ(start_run(killed, variant_, {Fault::kKillLatest, 4 / kSaveEvery}), 9);
     const std::string resumed = prepare("killed", "resumed");
     ASSERT_EQ(start_run(resumed, variant_, {}, scratch_ / "log"), 0) << read_file(resumed + "/stderr");
     const std::vector<Operation> resume = read_operations(scratch_ / "log");
@@ -91,8 +85,6 @@ class Sweep {
 
   void sweep(const char* phase, const std::string& from, const std::vector<Operation>& operations, bool synchronous) {
     const int num_operations = static_cast<int>(operations.size());
-    // Between these a failure concerns records and checkpoints, and the next save is the next attempt.
-    const int training = first_step(operations);
     const int last_save = first_on(operations, ".step-6.saving");
     counts_[variant_.name][phase]["operations"] = num_operations;
     constexpr std::array kFaults = {Fault::kFail, Fault::kDead, Fault::kFull, Fault::kKill, Fault::kTear};
@@ -103,19 +95,25 @@ class Sweep {
         // The short sweep takes one kind of fault at each of its points, all of them in turn.
         if (!full_sweep() && f != static_cast<std::size_t>(turn) % kFaults.size()) continue;
         if (kFaults[f] == Fault::kTear && operations[static_cast<std::size_t>(at) - 1].kind != "write") continue;
-        const bool goes_on = synchronous && kFaults[f] == Fault::kFail && at >= training && at < last_save;
-        check_point(phase, from, {kFaults[f], at}, operations[static_cast<std::size_t>(at) - 1], goes_on);
+        check_point(phase, from, {kFaults[f], at}, synchronous ? last_save : 0);
         if (::testing::Test::HasFailure()) return;
       }
     }
   }
 
-  void check_point(const char* phase, const std::string& from, const FaultPlan& plan, const Operation& operation,
-                   bool goes_on) {
+  // `last_save`: number of an operation of the last save, 0 where the run saves in the background.
+  void check_point(const char* phase, const std::string& from, const FaultPlan& plan, int last_save) {
+    const std::string folder = prepare(from, "point");
+    const int code = start_run(folder, variant_, plan, scratch_ / "log");
+    // Some records are written by the clock, so this run's own operations say what was hit.
+    const std::vector<Operation> log = read_operations(scratch_ / "log");
+    const auto at = static_cast<std::size_t>(plan.at);
+    const Operation operation = at <= log.size() ? log[at - 1] : Operation{"none", ""};
+    // Between the first step and the last save a failure concerns records and checkpoints: the next save tries again.
+    if (const int own = first_on(log, ".step-6.saving"); own > 0 && last_save > 0) last_save = own;
+    const bool goes_on = plan.fault == Fault::kFail && plan.at >= first_step(log) && plan.at < last_save;
     const std::string what = fmt::format("{}, {}: {} at operation {} ({} {})", variant_.name, phase, fault_name(plan.fault),
                                          plan.at, operation.kind, operation.path);
-    const std::string folder = prepare(from, "point");
-    const int code = start_run(folder, variant_, plan);
     const std::string said = read_file(folder + "/stderr");
     const bool ends_it = plan.fault == Fault::kKill || plan.fault == Fault::kTear;
     // The order of operations on two threads differs between runs: the k-th may come later than the end.
