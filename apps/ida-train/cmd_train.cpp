@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 
 #include "common.h"
 #include "config/load.h"
@@ -26,7 +27,9 @@ ExitCode run(const Options& options, const Program& program) {
   if (outcome.already_done) fmt::print("nothing to do: all {} steps are done\n", outcome.step);
   show_run(outcome.run_dir, options.out);
   if (!outcome.stopped) return ExitCode::kDone;
-  fmt::print(stderr, "stopped by a signal after step {}, saved; the same command continues\n", outcome.step);
+  const std::string line =
+      fmt::format("stopped by a signal after step {}, saved; the same command continues\n", outcome.step);
+  std::fputs(line.c_str(), stderr);  // may lie on a full disk, which changes nothing about the outcome
   return ExitCode::kStopped;
 }
 

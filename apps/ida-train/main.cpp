@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <exception>
 #include <new>
 
@@ -102,7 +103,8 @@ int run(int argc, char** argv) {
 
 int fail_with(ExitCode code, std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');
-  fmt::print(stderr, "ida-train: error: {}\n", message);
+  // Not fmt::print: it throws where the log lies on the full disk that the message is about.
+  std::fputs(fmt::format("ida-train: error: {}\n", message).c_str(), stderr);
   return static_cast<int>(code);
 }
 

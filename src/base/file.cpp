@@ -145,6 +145,14 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
+void MappedFile::drop_pages(std::span<const std::byte> part) const {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<std::uintptr_t>(part.data()) + page - 1) / page * page;
+  const auto end = (reinterpret_cast<std::uintptr_t>(part.data()) + part.size()) / page * page;
+  // Only a hint: where it fails, the pages stay, and nothing else changes.
+  if (begin < end) static_cast<void>(::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED));
+}
+
 DurableFileWriter::DurableFileWriter(std::string path) : path_(std::move(path)) {
   do {  // a name can be taken: a killed run with the same process id (containers) leaves its temporary files behind
     temp_path_ = temp_path_for(path_);
@@ -205,7 +213,7 @@ void make_directories(const std::string& path) {
   if (path.empty() || is_directory(path)) return;
   const std::string parent = parent_path(path);
   if (parent != path) make_directories(parent);
-  if (file_ops().mkdir(path.c_str(), 0777) == 0) return;
+  if (file_ops().mkdir(path.c_str(), 0777) == 0) return sync_directory(parent);
   if (errno != EEXIST || !is_directory(path)) fail_io("create folder", path);
 }
 

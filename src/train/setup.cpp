@@ -160,6 +160,10 @@ std::int64_t global_batch_rows(const config::RunConfig& config) {
   return tokens / seq_len;
 }
 
+checkpoint::Retention retention_of(const config::TrainSettings& train) {
+  return {.keep_last = train.keep_last, .keep_every = train.keep_every, .keep_best = train.keep_best};
+}
+
 std::int64_t memory_limit(const config::RunConfig& config, const runtime::DeviceInfo& device) {
   return config::memory_limit_bytes(config).value_or(device.memory_bytes);
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "checkpoint/store.h"
 #include "config/load.h"
 #include "data/build_shard.h"
 #include "data/pieces.h"
@@ -47,6 +48,8 @@ optim::Schedule schedule_of(const config::RunConfig& config);
 data::PackingOptions packing_of(const config::RunConfig& config);
 // Without progress.
 data::BuildOptions build_options_of(const config::RunConfig& config);
+
+checkpoint::Retention retention_of(const config::TrainSettings& train);
 
 // device.memory_limit, or what the device has.
 std::int64_t memory_limit(const config::RunConfig& config, const runtime::DeviceInfo& device);
