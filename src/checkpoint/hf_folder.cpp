@@ -84,7 +84,7 @@ std::vector<SafetensorsFile> open_shards(const std::string& dir, const std::stri
   }
   if (num_tensors == weight_map.size()) return files;
   for (const auto& [tensor, shard] : weight_map) {
-    const auto in_file = [&](const SafetensorsFile& file) { return file.find(tensor) != nullptr; };
+    const auto in_file = [&name = tensor](const SafetensorsFile& file) { return file.find(name) != nullptr; };
     if (std::none_of(files.begin(), files.end(), in_file)) {
       fail_corrupt("{}: tensor '{}' is not in its shard {}", index_path, printable_excerpt(tensor), shard);
     }
