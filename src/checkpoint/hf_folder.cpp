@@ -42,6 +42,7 @@ void check_shard_location(const std::string& dir, const std::string& name) {
   if (target.parent_path() != folder && !in_cache) {
     fail_corrupt("{}: shard '{}' of the index is a link out of the folder, to {}", dir, name, target.string());
   }
+  if (!is_regular_file(target.string())) fail_corrupt("{}: shard '{}' of the index is not a regular file", dir, name);
 }
 
 // weight_map: tensor name -> shard name.

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/parallel.h"
 #include "base/sha256.h"
 #include "data/json_line.h"
@@ -44,7 +45,7 @@ std::string unique_name(const std::string& stem, std::set<std::string>& taken) {
 }
 
 Source find_source(const std::string& entry) {
-  if (!path_exists(entry)) fail_usage("[data] {}: no such file or folder", entry);
+  if (!path_exists(entry)) fail_usage("[data] {}: no such file or folder", printable_excerpt(entry));
   Source source{.name = {}, .path = entry, .kind = SourceKind::kText, .files = {}, .num_left_out = 0};
   const fs::path path(entry);
   if (is_directory(entry)) {
