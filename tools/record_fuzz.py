@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """record_fuzz.py BUILD [FOLDER] [--runs N] [--seconds S] [--only TARGET ...]
+record_fuzz.py --table FOLDER
 
 Runs the libFuzzer programs of a build (cmake --preset fuzz) one after the other, from seeds that the project's own
 writers make and a dictionary of the words in them. With FOLDER, each target leaves FOLDER/<target>.json: executions,
 seconds, coverage, crashes, slowest input, peak memory, compiler, commit, command. Exit code 1 when an input broke a
 promise; the input is kept in BUILD/found/ and belongs into tests/fuzz/regression/<target>/ once its fault is fixed.
+--table prints the records of a folder as the table of docs/hostile_files.md.
 """
 import argparse
 import hashlib
@@ -90,14 +92,29 @@ def build_facts(build: pathlib.Path) -> dict:
     }
 
 
+def print_table(folder: pathlib.Path) -> None:
+    print("| target | executions | crashes | edges | slowest input | peak memory |\n|---|---|---|---|---|---|")
+    for path in sorted(folder.glob("*.json")):
+        record = json.loads(path.read_text())
+        if "target" in record:
+            print(f"| `{record['target']}` | {record['executions']:,} | {record['crashes']} | {record['coverage']['edges']:,} "
+                  f"| under {record['slowest_input_s'] + 1} s | {record['peak_rss_mib']} MiB |")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("build", type=pathlib.Path, nargs="?")
     parser.add_argument("folder", type=pathlib.Path, nargs="?")
     parser.add_argument("--runs", type=int, default=2_000_000, help="executions of each target")
     parser.add_argument("--seconds", type=int, default=0, help="end each target after this time; 0: never")
     parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--table", type=pathlib.Path)
     options = parser.parse_args()
+    if options.table:
+        print_table(options.table)
+        return 0
+    if not options.build:
+        parser.error("the folder of the build is missing")
     build = options.build.resolve()
     subprocess.run([build / "tests" / "fuzz" / "make_seeds", build / "seeds"], check=True)
     names = options.only or [folder.name for folder in sorted((build / "seeds").iterdir())]
