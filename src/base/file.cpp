@@ -34,7 +34,14 @@ FileOps& current_ops() {
   fail_runtime("cannot {} {}: {}", operation, path, std::strerror(code));
 }
 
+// The system would read such a name up to its NUL and take another file for the one that was named.
+bool has_nul(const std::string& path) { return path.find('\0') != std::string::npos; }
+
 int open_retrying(const std::string& path, int flags, mode_t mode) {
+  if (has_nul(path)) {
+    errno = EINVAL;
+    return -1;
+  }
   int fd = -1;
   do {
     fd = file_ops().open(path.c_str(), flags | O_CLOEXEC, mode);
@@ -257,17 +264,17 @@ void remove_tree(const std::string& path) {
 
 bool path_exists(const std::string& path) {
   std::error_code ignored;
-  return fs::exists(path, ignored);
+  return !has_nul(path) && fs::exists(path, ignored);
 }
 
 bool is_regular_file(const std::string& path) {
   std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
+  return !has_nul(path) && fs::is_regular_file(path, ignored);
 }
 
 bool is_directory(const std::string& path) {
   std::error_code ignored;
-  return fs::is_directory(path, ignored);
+  return !has_nul(path) && fs::is_directory(path, ignored);
 }
 
 std::uint64_t file_size_bytes(const std::string& path) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/parallel.h"
 #include "base/sha256.h"
 #include "data/git_history.h"
@@ -48,7 +49,7 @@ std::string unique_name(const std::string& stem, std::set<std::string>& taken) {
 
 Source find_source(const SourceRequest& request) {
   const std::string& entry = request.path;
-  if (!path_exists(entry)) fail_usage("[data] {}: no such file or folder", entry);
+  if (!path_exists(entry)) fail_usage("[data] {}: no such file or folder", printable_excerpt(entry));
   Source source;
   source.path = entry;
   source.extensions = request.extensions;
@@ -57,7 +58,7 @@ Source find_source(const SourceRequest& request) {
     source.commits = list_commits(entry);
     return source;
   }
-  if (!request.extensions.empty() && !is_directory(entry)) fail_usage("[data] {}: not a folder", entry);
+  if (!request.extensions.empty() && !is_directory(entry)) fail_usage("[data] {}: not a folder", printable_excerpt(entry));
   const fs::path path(entry);
   if (is_directory(entry)) {
     source.kind = SourceKind::kFolder;
