@@ -62,8 +62,8 @@ THIRD_PARTY = [
     *[(pattern, ["backend/cuda", "backend/cuda/device"])
       for pattern in ("cuda*", "cublas*", "cudnn*", "cupti*", "nccl.h", "nvml.h", "mma.h", "cooperative_groups*",
                       "cub/*", "cute/*", "cutlass/*", "thrust/*")],
-    *[(pattern, ["*"]) for pattern in ("unistd.h", "fcntl.h", "dlfcn.h", "link.h", "cxxabi.h", "pthread.h", "signal.h", "sched.h",
-                                       "poll.h", "glob.h", "getopt.h", "sys/*", "linux/*")],
+    *[(pattern, ["*"]) for pattern in ("unistd.h", "fcntl.h", "dlfcn.h", "link.h", "cxxabi.h", "pthread.h", "signal.h",
+                                       "sched.h", "poll.h", "spawn.h", "glob.h", "getopt.h", "sys/*", "linux/*")],
 ]
 
 # Slow or invasive headers: they stay in .cpp files. nvcc chokes on some of them.

@@ -5,6 +5,7 @@ set -euo pipefail
 
 required=(g++ cmake ninja-build git python3 libtomlplusplus-dev libcli11-dev libfmt-dev nlohmann-json3-dev
           libpcre2-dev libutf8proc-dev libsqlite3-dev libssl-dev libgtest-dev)
+fuzz=(clang libclang-rt-14-dev libomp-14-dev)  # with FUZZ=1, for the short fuzz run; named as Debian 12 has them
 onednn=(libdnnl2 libdnnl3)  # one of the two: Debian 12 has the first, Ubuntu 24.04 the second
 
 # An optional package that could not be had is noted here and not asked for again, so that a machine that went
@@ -102,6 +103,11 @@ main() {
   install_onednn
   if [[ -z $(installed ccache) ]] && ! noted_unavailable ccache; then
     install_optional "every build compiles from scratch" ccache
+  fi
+  if [[ ${FUZZ:-0} == 1 ]]; then
+    for package in $(missing_of "${fuzz[@]}"); do
+      noted_unavailable "$package" || install_optional "the short fuzz run is left out" "$package"
+    done
   fi
   if [[ ${CUDA:-0} == 1 ]] || [[ -e /dev/nvidia0 ]]; then
     say "this tree has no CUDA backend: the build is for the CPU"

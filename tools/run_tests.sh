@@ -27,6 +27,8 @@ step "tests"
 log=$build/ctest.log
 ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" 2>&1 | tee "$log"
 
+tools/short_fuzz.sh
+
 step "mutants (${QUICK_MUTANTS:-3} of them; 'make mutate' runs all)"
 python3 tools/mutate --quick "${QUICK_MUTANTS:-3}" --jobs "$jobs"
 

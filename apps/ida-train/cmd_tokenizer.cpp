@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "common.h"
-#include "data/source.h"
+#include "data/document.h"
 #include "text/bpe_trainer.h"
 
 namespace ida::app {

@@ -1,12 +1,17 @@
-// ida-train verify golden|checkpoint|export.
+// ida-train verify golden|checkpoint|export|data.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
+#include "base/parallel.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/lineage.h"
 #include "common.h"
+#include "data/shard_index.h"
+#include "data/source_manifest.h"
 #include "train/convert.h"
 #include "train/golden.h"
 
@@ -86,36 +91,60 @@ ExitCode show_problems(const std::vector<std::string>& problems) {
   return ExitCode::kCorrupt;
 }
 
+nlohmann::json lineage_json(const checkpoint::Manifest& manifest) {
+  const checkpoint::Lineage& from = manifest.lineage;
+  return {{"run", from.run_id},
+          {"parent", from.parent},
+          {"config_hash", from.config_hash},
+          {"data_fingerprint", from.data_fingerprint},
+          {"build", from.build_id}};
+}
+
+// A row per checkpoint, below its parent.
+nlohmann::json show_lineage(const std::string& dir, std::vector<std::string>& problems) {
+  std::vector<std::string> dirs = checkpoint::find_checkpoints(dir);
+  if (dirs.size() == 1) dirs = checkpoint::find_checkpoints(parent_path(dirs.front()));  // its siblings, too
+  nlohmann::json figures = nlohmann::json::array();
+  for (const checkpoint::LineageRow& row : checkpoint::lineage_tree(dirs, problems)) {
+    const checkpoint::Manifest& m = row.manifest;
+    std::string text =
+        fmt::format("{}{}/{}  id {:.12}", row.branch, m.lineage.run_id, checkpoint::step_name(m.step), m.id());
+    for (const auto& [name, value] : m.scores) text += fmt::format("  {} {:.4f}", name, value);
+    if (m.lineage.parent.empty()) text += fmt::format("  from the start, config {:.12}", m.lineage.config_hash);
+    if (row.parent_elsewhere) text += fmt::format("  from {:.12}, which is not here", m.lineage.parent);
+    fmt::print("{}\n", text);
+    figures.push_back(
+        {{"dir", row.dir}, {"step", m.step}, {"id", m.id()}, {"scores", m.scores}, {"lineage", lineage_json(m)}});
+  }
+  return figures;
+}
+
 ExitCode run_checkpoint(const FolderOptions& options) {
-  require_folder(options.dir, "a checkpoint folder step-N");
-  const checkpoint::VerifyReport report = checkpoint::verify_checkpoint(options.dir);
-  const checkpoint::Manifest& m = report.manifest;
-  const checkpoint::Lineage& from = m.lineage;
-  nlohmann::json figures = {{"dir", options.dir},
-                            {"passed", report.problems.empty()},
-                            {"problems", report.problems},
-                            {"tensors", report.num_tensors},
-                            {"values", report.num_values}};
-  if (report.problems.empty()) {
-    fmt::print("ok     step {}: {} files as the manifest says, {} tensors, {} values, all finite\n", m.step, m.files.size(),
-               report.num_tensors, report.num_values);
-    figures.update({{"step", m.step},
-                    {"id", m.id()},
-                    {"scores", m.scores},
-                    {"lineage",
-                     {{"run", from.run_id},
-                      {"parent", from.parent},
-                      {"config_hash", from.config_hash},
-                      {"data_fingerprint", from.data_fingerprint},
-                      {"build", from.build_id}}}});
+  require_folder(options.dir, "a checkpoint folder step-N, a run, or a folder of runs");
+  std::vector<std::string> problems;
+  std::int64_t num_tensors = 0;
+  std::int64_t num_values = 0;
+  nlohmann::json figures = {{"dir", options.dir}};
+  const std::vector<std::string> dirs = checkpoint::find_checkpoints(options.dir);
+  for (const std::string& dir : dirs) {
+    const checkpoint::VerifyReport report = checkpoint::verify_checkpoint(dir);
+    const checkpoint::Manifest& m = report.manifest;
+    num_tensors += report.num_tensors;
+    num_values += report.num_values;
+    problems.insert(problems.end(), report.problems.begin(), report.problems.end());
+    if (!report.problems.empty()) continue;
+    fmt::print("ok     {}: {} files as the manifest says, {} tensors, {} values, all finite\n",
+               dirs.size() == 1 ? fmt::format("step {}", m.step) : dir, m.files.size(), report.num_tensors,
+               report.num_values);
+    if (dirs.size() == 1)
+      figures.update({{"step", m.step}, {"id", m.id()}, {"scores", m.scores}, {"lineage", lineage_json(m)}});
   }
-  if (options.lineage && report.problems.empty()) {
-    fmt::print("id     {}\nparent {}\nrun    {}\nconfig {}\ndata   {}\nbuild  {}\n", m.id(),
-               from.parent.empty() ? "none: the first of its run" : from.parent, from.run_id, from.config_hash,
-               from.data_fingerprint, from.build_id);
-  }
+  // A manifest that the tree cannot read was already found damaged, if it belongs to what was asked for.
+  std::vector<std::string> unreadable;
+  if (options.lineage) figures["tree"] = show_lineage(options.dir, unreadable);
+  figures.update({{"passed", problems.empty()}, {"problems", problems}, {"tensors", num_tensors}, {"values", num_values}});
   write_figures(options.out, figures);
-  return show_problems(report.problems);
+  return show_problems(problems);
 }
 
 ExitCode run_export_check(const FolderOptions& options, const Program& program) {
@@ -143,10 +172,10 @@ ExitCode run_export_check(const FolderOptions& options, const Program& program) 
 
 void add_checkpoint(CLI::App& group, Program& program) {
   auto options = std::make_shared<FolderOptions>();
-  CLI::App* command = add_command(group, "checkpoint", "hashes and finite values of a checkpoint", program,
+  CLI::App* command = add_command(group, "checkpoint", "hashes and finite values of checkpoints, their lineage", program,
                                   [options] { return run_checkpoint(*options); });
-  command->add_option("DIR", options->dir, "folder step-N")->required();
-  command->add_flag("--lineage", options->lineage, "also print where it came from");
+  command->add_option("DIR", options->dir, "folder step-N, a run (all its checkpoints), or a folder of runs")->required();
+  command->add_flag("--lineage", options->lineage, "also show where they came from, as a tree");
   add_out(*command, options->out);
 }
 
@@ -160,13 +189,52 @@ void add_export_check(CLI::App& group, Program& program) {
   add_out(*command, options->out);
 }
 
+struct DataOptions {
+  std::string shard;
+  std::string manifest;
+  std::string out;
+};
+
+ExitCode run_data(const DataOptions& options, const Program& program) {
+  set_num_threads(static_cast<int>(program.threads));
+  require_file(options.shard, "a token shard");
+  if (!options.shard.ends_with(".shard")) fail_usage("{}: expected a name that ends in .shard", options.shard);
+  const std::vector<data::TokenShard> shards = data::open_shards(options.shard);
+  const std::string manifest = options.manifest.empty() ? data::manifest_path(options.shard) : options.manifest;
+  require_file(manifest, "the manifest that data build wrote");
+  data::ManifestCheck check = data::check_source_manifest(manifest);
+  if (check.build_key != shards.front().build_key())
+    check.problems.insert(check.problems.begin(),
+                          fmt::format("{}: belongs to another build than {}", manifest, options.shard));
+  if (check.problems.empty())
+    fmt::print("ok     {}: {} parts, every hash as written; {} source files as {} says\n", options.shard, shards.size(),
+               check.num_files, manifest);
+  write_figures(options.out, {{"shard", options.shard},
+                              {"manifest", manifest},
+                              {"passed", check.problems.empty()},
+                              {"problems", check.problems},
+                              {"parts", shards.size()},
+                              {"files", check.num_files}});
+  return show_problems(check.problems);
+}
+
+void add_data_check(CLI::App& group, Program& program) {
+  auto options = std::make_shared<DataOptions>();
+  CLI::App* command = add_command(group, "data", "hashes of a shard, and its sources against their manifest", program,
+                                  [options, &program] { return run_data(*options, program); });
+  command->add_option("SHARD", options->shard, "FILE.shard")->required();
+  command->add_option("--manifest", options->manifest, "default: NAME.manifest.json beside the shard");
+  add_out(*command, options->out);
+}
+
 }  // namespace
 
 void add_verify(CLI::App& root, Program& program) {
-  CLI::App* group = add_group(root, "verify", "check a model, a checkpoint or an export");
+  CLI::App* group = add_group(root, "verify", "check a model, a checkpoint, an export or a shard");
   add_golden(*group, program);
   add_checkpoint(*group, program);
   add_export_check(*group, program);
+  add_data_check(*group, program);
 }
 
 }  // namespace ida::app

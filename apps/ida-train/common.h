@@ -39,8 +39,10 @@ void add_tokenizer(CLI::App& root, Program& program);
 void add_import(CLI::App& root, Program& program);
 void add_export(CLI::App& root, Program& program);
 void add_report(CLI::App& root, Program& program);
-void add_bench(CLI::App& root, Program& program);
 void add_doctor(CLI::App& root, Program& program);
+void add_bench(CLI::App& root, Program& program);
+void add_bench_step(CLI::App& group, Program& program);
+void add_bench_tokenizer(CLI::App& group, Program& program);
 
 // A command without subcommands; `body` runs after everything was parsed.
 CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& help, Program& program,

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <exception>
 #include <new>
 
@@ -94,7 +95,7 @@ int run(int argc, char** argv) {
       "Exit codes: 0 done, 1 run-time failure, 2 usage or config, 3 a gate refused, 4 corrupt data or checkpoint,\n"
       "75 stopped by a signal, saved, resumable. Results go to stdout, progress to stderr.");
   for (const auto add : {add_train, add_plan, add_data, add_tokenizer, add_import, add_export, add_verify, add_eval,
-                         add_generate, add_bench, add_report, add_doctor})
+                         add_generate, add_report, add_doctor, add_bench})
     add(root, program);
   if (const auto code = parse(root, argc, argv)) return *code;
   return static_cast<int>(program.body());
@@ -102,7 +103,8 @@ int run(int argc, char** argv) {
 
 int fail_with(ExitCode code, std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');
-  fmt::print(stderr, "ida-train: error: {}\n", message);
+  // Not fmt::print: it throws where the log lies on the full disk that the message is about.
+  std::fputs(fmt::format("ida-train: error: {}\n", message).c_str(), stderr);
   return static_cast<int>(code);
 }
 

@@ -34,7 +34,14 @@ FileOps& current_ops() {
   fail_runtime("cannot {} {}: {}", operation, path, std::strerror(code));
 }
 
+// The system would read such a name up to its NUL and take another file for the one that was named.
+bool has_nul(const std::string& path) { return path.find('\0') != std::string::npos; }
+
 int open_retrying(const std::string& path, int flags, mode_t mode) {
+  if (has_nul(path)) {
+    errno = EINVAL;
+    return -1;
+  }
   int fd = -1;
   do {
     fd = file_ops().open(path.c_str(), flags | O_CLOEXEC, mode);
@@ -145,6 +152,14 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
+void MappedFile::drop_pages(std::span<const std::byte> part) const {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<std::uintptr_t>(part.data()) + page - 1) / page * page;
+  const auto end = (reinterpret_cast<std::uintptr_t>(part.data()) + part.size()) / page * page;
+  // Only a hint: where it fails, the pages stay, and nothing else changes.
+  if (begin < end) static_cast<void>(::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED));
+}
+
 DurableFileWriter::DurableFileWriter(std::string path) : path_(std::move(path)) {
   do {  // a name can be taken: a killed run with the same process id (containers) leaves its temporary files behind
     temp_path_ = temp_path_for(path_);
@@ -205,7 +220,7 @@ void make_directories(const std::string& path) {
   if (path.empty() || is_directory(path)) return;
   const std::string parent = parent_path(path);
   if (parent != path) make_directories(parent);
-  if (file_ops().mkdir(path.c_str(), 0777) == 0) return;
+  if (file_ops().mkdir(path.c_str(), 0777) == 0) return sync_directory(parent);
   if (errno != EEXIST || !is_directory(path)) fail_io("create folder", path);
 }
 
@@ -249,17 +264,17 @@ void remove_tree(const std::string& path) {
 
 bool path_exists(const std::string& path) {
   std::error_code ignored;
-  return fs::exists(path, ignored);
+  return !has_nul(path) && fs::exists(path, ignored);
 }
 
 bool is_regular_file(const std::string& path) {
   std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
+  return !has_nul(path) && fs::is_regular_file(path, ignored);
 }
 
 bool is_directory(const std::string& path) {
   std::error_code ignored;
-  return fs::is_directory(path, ignored);
+  return !has_nul(path) && fs::is_directory(path, ignored);
 }
 
 std::uint64_t file_size_bytes(const std::string& path) {

@@ -57,6 +57,8 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  // Takes the whole pages of a part of bytes() out of this process's memory; a later access reads them again.
+  void drop_pages(std::span<const std::byte> part) const;
   const std::string& path() const { return path_; }
 
  private:
@@ -97,7 +99,7 @@ inline void write_file_atomic(const std::string& path, std::string_view text) { 
 
 // Makes the names inside a folder durable (fsync of the folder).
 void sync_directory(const std::string& path);
-// Creates a folder and its missing parents; an existing folder is fine.
+// Creates a folder and its missing parents, their names durable; an existing folder is fine.
 void make_directories(const std::string& path);
 // rename(2): replaces `to` when both are files, or when `to` is an empty folder.
 void rename_path(const std::string& from, const std::string& to);

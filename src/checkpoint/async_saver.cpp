@@ -53,19 +53,20 @@ void AsyncSaver::save(CheckpointContents contents, const Retention& retention) {
     }
   }
   thread_ = std::thread([this, start, retention, snapshot = std::move(contents)] {
-    try {
-      write(snapshot, retention);
-    } catch (...) {
-      error_ = std::current_exception();
-    }
+    write(snapshot, retention);
     last_save_s_ = seconds_since(start);
   });
   last_stall_s_ = seconds_since(start);
 }
 
 void AsyncSaver::write(const CheckpointContents& contents, const Retention& retention) {
-  store_.save(contents);
-  store_.apply_retention(retention, contents.step, contents.lineage.run_id);
+  try {
+    store_.save(contents);
+    saved_step_ = contents.step;
+    store_.apply_retention(retention, contents.step, contents.lineage.run_id);
+  } catch (...) {
+    error_ = std::current_exception();
+  }
 }
 
 void AsyncSaver::wait() {

@@ -22,10 +22,13 @@ class AsyncSaver {
   // Bytes of staging that these tensors need.
   static std::size_t staging_bytes(const CheckpointContents& contents);
 
-  // Saves, then applies the retention rule. Reports the error of the previous save, if it had one, before starting.
+  // Saves, then applies the retention rule. Its error is reported by wait(); that of the previous save, if nothing has
+  // waited for it, before starting.
   void save(CheckpointContents contents, const Retention& retention);
   // Returns when no save runs; throws the error of the last one, once.
   void wait();
+  // The newest step that was published by this object, -1 for none; valid after wait().
+  std::int64_t saved_step() const { return saved_step_; }
 
   // How long the last save() held its caller.
   double last_stall_s() const { return last_stall_s_; }
@@ -33,12 +36,13 @@ class AsyncSaver {
   double last_save_s() const { return last_save_s_; }
 
  private:
-  void write(const CheckpointContents& contents, const Retention& retention);
+  void write(const CheckpointContents& contents, const Retention& retention);  // keeps its error
 
   CheckpointStore& store_;
   std::span<std::byte> staging_;
   std::thread thread_;
   std::exception_ptr error_;
+  std::int64_t saved_step_ = -1;
   double last_stall_s_ = 0.0;
   double last_save_s_ = 0.0;
 };

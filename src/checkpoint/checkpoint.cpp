@@ -33,6 +33,18 @@ std::string damaged_part(const MappedFile& file, const ManifestFile& expected) {
   return ", its header was changed";
 }
 
+// Pages are given back as soon as they are hashed: checking a large checkpoint takes no memory from the run.
+std::string sha256_of(const MappedFile& file) {
+  constexpr std::size_t kChunkBytes = std::size_t{4} << 20;
+  Sha256 hash;
+  for (std::size_t at = 0; at < file.bytes().size(); at += kChunkBytes) {
+    const auto chunk = file.bytes().subspan(at, std::min(kChunkBytes, file.bytes().size() - at));
+    hash.update(chunk);
+    file.drop_pages(chunk);
+  }
+  return hash.hex();
+}
+
 MappedFile open_verified(const std::string& dir, const std::string& name, const ManifestFile& expected) {
   const std::string path = dir + "/" + name;
   if (!path_exists(path)) fail_corrupt("{}: missing, the manifest lists it", path);
@@ -40,20 +52,10 @@ MappedFile open_verified(const std::string& dir, const std::string& name, const 
   if (file.bytes().size() != expected.size_bytes) {
     fail_corrupt("{}: {} bytes, the manifest says {}", path, file.bytes().size(), expected.size_bytes);
   }
-  if (sha256_hex(file.bytes()) != expected.sha256) {
+  if (sha256_of(file) != expected.sha256) {
     fail_corrupt("{}: SHA-256 does not match the manifest{}", path, damaged_part(file, expected));
   }
   return file;
-}
-
-Manifest read_manifest(const std::string& dir) {
-  const std::string path = dir + "/" + kManifestName;
-  if (!path_exists(path)) fail_corrupt("{}: missing; the checkpoint was not finished", path);
-  Manifest manifest = parse_manifest(read_file(path, kMaxManifestBytes), path);
-  for (const char* name : {kWeightsName, kStateName, "config.json"}) {
-    if (!manifest.files.contains(name)) fail_corrupt("{}: lists no {}", path, name);
-  }
-  return manifest;
 }
 
 template <typename T>
@@ -87,6 +89,16 @@ void check_values(const SafetensorsFile& file, VerifyReport& report) {
 
 }  // namespace
 
+Manifest read_manifest(const std::string& dir) {
+  const std::string path = dir + "/" + kManifestName;
+  if (!path_exists(path)) fail_corrupt("{}: missing; the checkpoint was not finished", path);
+  Manifest manifest = parse_manifest(read_file(path, kMaxManifestBytes), path);
+  for (const char* name : {kWeightsName, kStateName, "config.json"}) {
+    if (!manifest.files.contains(name)) fail_corrupt("{}: lists no {}", path, name);
+  }
+  return manifest;
+}
+
 Checkpoint::Checkpoint(const std::string& dir) : dir_(dir), manifest_(read_manifest(dir)) {
   for (const auto& [name, expected] : manifest_.files) {
     MappedFile file = open_verified(dir, name, expected);
@@ -100,17 +112,24 @@ Checkpoint::Checkpoint(const std::string& dir) : dir_(dir), manifest_(read_manif
   }
 }
 
-void read_flat(const SafetensorsFile& file, const model::ParamTable& table, const std::string& prefix, DType dtype,
-               std::span<std::byte> flat) {
+void for_each_param(const SafetensorsFile& file, const model::ParamTable& table, const std::string& prefix, DType dtype,
+                    const PutBytes& put) {
   for (const model::ParamSpec& spec : table.params) {
     const TensorSpan& tensor = file.require(prefix + spec.name);
     if (tensor.dtype != stored_dtype_of(dtype) || tensor.shape != stored_shape(spec)) {
       fail_corrupt("{}: tensor '{}' is {} with {} bytes, expected {} with {} bytes", file.path(), tensor.name,
                    tensor.dtype_name(), tensor.bytes.size(), dtype_name(dtype), spec.numel() * dtype_size_bytes(dtype));
     }
-    const auto offset = static_cast<std::size_t>(spec.offset_elems * dtype_size_bytes(dtype));
-    std::memcpy(flat.subspan(offset, tensor.bytes.size()).data(), tensor.bytes.data(), tensor.bytes.size());
+    put(spec.offset_elems * dtype_size_bytes(dtype), tensor.bytes);
+    file.drop_pages(tensor);
   }
+}
+
+void read_flat(const SafetensorsFile& file, const model::ParamTable& table, const std::string& prefix, DType dtype,
+               std::span<std::byte> flat) {
+  for_each_param(file, table, prefix, dtype, [&](std::int64_t offset_bytes, std::span<const std::byte> bytes) {
+    std::memcpy(flat.subspan(static_cast<std::size_t>(offset_bytes), bytes.size()).data(), bytes.data(), bytes.size());
+  });
 }
 
 VerifyReport verify_checkpoint(const std::string& dir) {
@@ -138,7 +157,7 @@ std::optional<std::int64_t> step_of_name(std::string_view name) {
   return step;
 }
 
-std::optional<std::string> find_newest_complete(const std::string& checkpoints_dir, std::vector<std::string>& report) {
+std::optional<Checkpoint> open_newest_complete(const std::string& checkpoints_dir, std::vector<std::string>& report) {
   if (!is_directory(checkpoints_dir)) return std::nullopt;
   std::vector<std::int64_t> steps;
   for (const std::string& name : list_directory(checkpoints_dir)) {
@@ -148,14 +167,19 @@ std::optional<std::string> find_newest_complete(const std::string& checkpoints_d
   for (const std::int64_t step : steps) {
     const std::string dir = checkpoints_dir + "/" + step_name(step);
     try {
-      const Checkpoint checkpoint(dir);
-      if (checkpoint.manifest().step == step) return dir;
+      Checkpoint checkpoint(dir);
+      if (checkpoint.manifest().step == step) return checkpoint;
       report.push_back(fmt::format("passed over {}: its manifest says step {}", dir, checkpoint.manifest().step));
     } catch (const Error& error) {
       report.push_back(fmt::format("passed over {}: {}", dir, error.what()));
     }
   }
   return std::nullopt;
+}
+
+std::optional<std::string> find_newest_complete(const std::string& checkpoints_dir, std::vector<std::string>& report) {
+  const auto newest = open_newest_complete(checkpoints_dir, report);
+  return newest ? std::optional(newest->dir()) : std::nullopt;
 }
 
 void record_scores(const std::string& dir, const std::map<std::string, double>& scores) {

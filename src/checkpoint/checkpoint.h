@@ -3,6 +3,7 @@
 // manifest, never by a clock.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -43,8 +44,15 @@ class Checkpoint {
 
 inline Checkpoint open_checkpoint(const std::string& dir) { return Checkpoint(dir); }
 
-// Copies prefix + name of every parameter into a flat buffer laid out by the table. The stored dtype must be `dtype`:
-// optimizer state is never converted on the way. Missing, misshaped or other dtype: kCorrupt naming the tensor.
+// The manifest of a folder, of whose other files nothing is read. kCorrupt as Checkpoint.
+Manifest read_manifest(const std::string& dir);
+
+// Hands out prefix + name of every parameter with its place in a flat buffer laid out by the table. The stored dtype must
+// be `dtype`: optimizer state is never converted on the way. Missing, misshaped or other dtype: kCorrupt naming the tensor.
+using PutBytes = std::function<void(std::int64_t offset_bytes, std::span<const std::byte> bytes)>;
+void for_each_param(const SafetensorsFile& file, const model::ParamTable& table, const std::string& prefix, DType dtype,
+                    const PutBytes& put);
+// Copies them into such a buffer.
 void read_flat(const SafetensorsFile& file, const model::ParamTable& table, const std::string& prefix, DType dtype,
                std::span<std::byte> flat);
 
@@ -63,6 +71,8 @@ std::string step_name(std::int64_t step);
 
 // The newest folder step-N under `checkpoints_dir` whose manifest and hashes hold; nullopt when there is none. `report`
 // gets one line per newer folder that was passed over, with the reason.
+std::optional<Checkpoint> open_newest_complete(const std::string& checkpoints_dir, std::vector<std::string>& report);
+// Its path.
 std::optional<std::string> find_newest_complete(const std::string& checkpoints_dir, std::vector<std::string>& report);
 
 // Adds evaluation results to a checkpoint's manifest (atomically); its id stays.

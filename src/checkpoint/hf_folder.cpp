@@ -42,6 +42,7 @@ void check_shard_location(const std::string& dir, const std::string& name) {
   if (target.parent_path() != folder && !in_cache) {
     fail_corrupt("{}: shard '{}' of the index is a link out of the folder, to {}", dir, name, target.string());
   }
+  if (!is_regular_file(target.string())) fail_corrupt("{}: shard '{}' of the index is not a regular file", dir, name);
 }
 
 // weight_map: tensor name -> shard name.
@@ -84,7 +85,7 @@ std::vector<SafetensorsFile> open_shards(const std::string& dir, const std::stri
   }
   if (num_tensors == weight_map.size()) return files;
   for (const auto& [tensor, shard] : weight_map) {
-    const auto in_file = [&](const SafetensorsFile& file) { return file.find(tensor) != nullptr; };
+    const auto in_file = [&name = tensor](const SafetensorsFile& file) { return file.find(name) != nullptr; };
     if (std::none_of(files.begin(), files.end(), in_file)) {
       fail_corrupt("{}: tensor '{}' is not in its shard {}", index_path, printable_excerpt(tensor), shard);
     }

@@ -51,6 +51,8 @@ class SafetensorsFile {
   const std::vector<TensorSpan>& tensors() const { return content_.tensors; }
   const TensorSpan* find(std::string_view name) const;     // nullptr when absent
   const TensorSpan& require(std::string_view name) const;  // kCorrupt when absent
+  // A tensor of this file that is not needed soon again leaves this process's memory.
+  void drop_pages(const TensorSpan& tensor) const { file_.drop_pages(tensor.bytes); }
 
  private:
   MappedFile file_;

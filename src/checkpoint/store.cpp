@@ -1,7 +1,9 @@
 #include "checkpoint/store.h"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -48,11 +50,13 @@ std::string state_text(const CheckpointContents& contents) {
   return state.dump(2) + "\n";
 }
 
-void write_files(const std::string& dir, const CheckpointContents& contents, const std::string& parent) {
+// Returns the id.
+std::string write_files(const std::string& dir, const CheckpointContents& contents, const std::string& parent) {
   Manifest manifest;
   manifest.step = contents.step;
   manifest.lineage = contents.lineage;
   manifest.lineage.parent = parent;
+  manifest.scores = contents.scores;
   manifest.files[kWeightsName] = write_tensors(dir + "/" + kWeightsName, contents.weights);
   if (!contents.optim.empty()) manifest.files[kOptimName] = write_tensors(dir + "/" + kOptimName, contents.optim);
   for (const SideFile& file : contents.tokenizer_files) {
@@ -61,12 +65,13 @@ void write_files(const std::string& dir, const CheckpointContents& contents, con
   manifest.files["config.json"] = write_bytes(dir + "/config.json", contents.config_json);
   manifest.files[kStateName] = write_bytes(dir + "/" + kStateName, state_text(contents));
   write_file_atomic(dir + "/" + kManifestName, write_manifest(manifest));
+  return manifest.id();
 }
 
 void check_free_space(const std::string& dir, std::uint64_t needed_bytes) {
   const std::uint64_t free_bytes = free_space_bytes(dir);
   if (free_bytes >= needed_bytes) return;
-  fail_runtime("{}: the checkpoint needs {} bytes, {} are free; make room or lower keep_last", dir, needed_bytes,
+  fail_runtime("{}: the checkpoint needs {} bytes, {} are free; make room or lower train.keep_last", dir, needed_bytes,
                free_bytes);
 }
 
@@ -84,6 +89,11 @@ std::uint64_t CheckpointContents::size_bytes() const {
 
 CheckpointStore::CheckpointStore(std::string dir) : dir_(std::move(dir)) {
   make_directories(dir_);
+  clean_up();
+}
+
+// Removes what killed or failed saves left, and finishes or undoes an interrupted replacement.
+void CheckpointStore::clean_up() {
   for (const std::string& name : list_directory(dir_)) {
     const std::string path = dir_ + "/" + name;
     if (step_of_hidden_name(name, kSaving) || step_of_hidden_name(name, kDeleted) || name.starts_with(".latest.tmp-")) {
@@ -102,22 +112,21 @@ CheckpointStore::CheckpointStore(std::string dir) : dir_(std::move(dir)) {
 
 std::string CheckpointStore::save(const CheckpointContents& contents) {
   check_free_space(dir_, contents.size_bytes());
+  clean_up();
   const std::string temp_dir = dir_ + "/" + hidden_name(contents.step, kSaving);
   try {
-    remove_tree(temp_dir);
     make_directories(temp_dir);
-    write_files(temp_dir, contents, parent_);
+    const std::string id = write_files(temp_dir, contents, parent_);
+    publish(temp_dir, contents.step);
+    parent_ = id;
   } catch (...) {
     try {
-      remove_tree(temp_dir);
-    } catch (const Error&) {  // the first error is the one to report; the next start removes the folder
+      clean_up();
+    } catch (const Error&) {  // the first error is the one to report; the next save or start cleans up
     }
     throw;
   }
-  publish(temp_dir, contents.step);
-  const std::string path = dir_ + "/" + step_name(contents.step);
-  parent_ = parse_manifest(read_file(path + "/" + kManifestName), path).id();
-  return path;
+  return dir_ + "/" + step_name(contents.step);
 }
 
 void CheckpointStore::publish(const std::string& temp_dir, std::int64_t step) {
@@ -133,28 +142,44 @@ void CheckpointStore::publish(const std::string& temp_dir, std::int64_t step) {
   remove_tree(replaced);
 }
 
-void CheckpointStore::apply_retention(const Retention& rule, std::int64_t saved_step, const std::string& run_id) {
-  if (rule.keep_last <= 0) return;
-  std::vector<std::int64_t> steps;
+std::vector<CheckpointStore::Saved> CheckpointStore::saved_of(const std::string& run_id) const {
+  std::vector<Saved> saved;
   for (const std::string& name : list_directory(dir_)) {
     const auto step = step_of_name(name);
     const std::string manifest_path = dir_ + "/" + name + "/" + kManifestName;
     if (!step || !path_exists(manifest_path)) continue;
     try {
       const Manifest manifest = parse_manifest(read_file(manifest_path), manifest_path);
-      if (manifest.step == *step && manifest.lineage.run_id == run_id) steps.push_back(*step);
+      if (manifest.step != *step || manifest.lineage.run_id != run_id) continue;
+      const auto score = manifest.scores.find(kBestScore);
+      saved.push_back({*step, score == manifest.scores.end() ? std::nullopt : std::optional(score->second)});
     } catch (const Error&) {  // not known to be ours: not ours to delete
     }
   }
-  std::sort(steps.rbegin(), steps.rend());
-  for (std::size_t i = static_cast<std::size_t>(rule.keep_last); i < steps.size(); ++i) {
-    const std::int64_t step = steps[i];
-    const bool kept =
-        step == saved_step || rule.keep_steps.contains(step) || (rule.keep_every > 0 && step % rule.keep_every == 0);
-    if (kept) continue;
-    const std::string deleted = dir_ + "/" + hidden_name(step, kDeleted);
+  std::sort(saved.begin(), saved.end(), [](const Saved& a, const Saved& b) { return a.step > b.step; });
+  return saved;
+}
+
+void CheckpointStore::apply_retention(const Retention& rule, std::int64_t saved_step, const std::string& run_id) {
+  if (rule.keep_last <= 0) return;
+  std::vector<Saved> saved = saved_of(run_id);
+  std::set<std::int64_t> kept = {saved_step};
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    if (static_cast<std::int64_t>(i) < rule.keep_last) kept.insert(saved[i].step);
+    if (rule.keep_every > 0 && saved[i].step % rule.keep_every == 0) kept.insert(saved[i].step);
+  }
+  // Of equal scores the newer one is better, as it comes first.
+  std::vector<Saved> scored;
+  std::copy_if(saved.begin(), saved.end(), std::back_inserter(scored), [](const Saved& s) { return s.score.has_value(); });
+  std::stable_sort(scored.begin(), scored.end(), [](const Saved& a, const Saved& b) { return *a.score < *b.score; });
+  for (std::size_t i = 0; i < scored.size() && static_cast<std::int64_t>(i) < rule.keep_best; ++i)
+    kept.insert(scored[i].step);
+  for (const Saved& old : saved) {
+    if (kept.contains(old.step)) continue;
+    const std::string deleted = dir_ + "/" + hidden_name(old.step, kDeleted);
     remove_tree(deleted);
-    rename_path(dir_ + "/" + step_name(step), deleted);
+    rename_path(dir_ + "/" + step_name(old.step), deleted);
+    sync_directory(dir_);  // before the files go: a folder that is named step-N is whole, also after a power cut
     remove_tree(deleted);
   }
 }

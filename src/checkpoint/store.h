@@ -3,7 +3,6 @@
 // `latest` (a symbolic link) moves after that.
 #pragma once
 #include <cstdint>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -20,15 +19,19 @@ struct CheckpointContents {
   std::string config_json;          // config.json
   std::string state_json = "{}";    // an object: rng, data cursor, scales, ...
   std::vector<SideFile> tokenizer_files;
-  Lineage lineage;  // `parent` is filled in by the store
+  std::map<std::string, double> scores;  // of this step's validation, finite
+  Lineage lineage;                       // `parent` is filled in by the store
 
   std::uint64_t size_bytes() const;
 };
 
+// The score that says which checkpoint is best: the lowest.
+constexpr const char* kBestScore = "val_loss";
+
 struct Retention {
-  std::int64_t keep_last = 0;              // newest by step; 0 keeps all
-  std::int64_t keep_every = 0;             // steps divisible by this stay; 0: none
-  std::set<std::int64_t> keep_steps = {};  // these stay (the best, the last of a phase)
+  std::int64_t keep_last = 0;   // newest by step; 0 keeps all
+  std::int64_t keep_every = 0;  // steps divisible by this stay; 0: none
+  std::int64_t keep_best = 0;   // as many with the lowest kBestScore stay; those without one never count as good
 };
 
 // The folder `checkpoints` of a run. The caller holds the run's lock.
@@ -42,7 +45,8 @@ class CheckpointStore {
   void set_parent(std::string id) { parent_ = std::move(id); }
 
   // Returns the path of step-N. An earlier folder step-N is replaced. kRuntime when there is not enough free space
-  // (seen before anything is written) or an operation fails; the temporary folder is then removed.
+  // (seen before anything is written) or an operation fails; the temporary folder is then removed, at the latest by the
+  // next save or start.
   std::string save(const CheckpointContents& contents);
 
   // Removes this run's checkpoints that the rule does not keep. Never the one of `saved_step`, and never a folder that
@@ -50,6 +54,13 @@ class CheckpointStore {
   void apply_retention(const Retention& rule, std::int64_t saved_step, const std::string& run_id);
 
  private:
+  struct Saved {
+    std::int64_t step = 0;
+    std::optional<double> score;
+  };
+  // This run's checkpoints, newest first.
+  std::vector<Saved> saved_of(const std::string& run_id) const;
+  void clean_up();
   void publish(const std::string& temp_dir, std::int64_t step);
 
   std::string dir_;

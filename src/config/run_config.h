@@ -104,6 +104,8 @@ struct TrainSettings {
   std::int64_t eval_every = 100;
   std::int64_t save_every = 500;
   std::int64_t keep_last = 3;
+  std::int64_t keep_every = 0;
+  std::int64_t keep_best = 0;
   std::int64_t sample_every = 0;
   std::string sample_prompt;
   std::int64_t sample_tokens = 64;

@@ -22,7 +22,6 @@ std::string refuse_memory_limit(const std::string& text) {
 }
 
 constexpr std::array<std::string_view, 1> kOnlyFp32 = {"fp32"};
-constexpr std::array<std::string_view, 1> kOnlyAll = {"all"};    // masks need chat data
 constexpr std::array<std::string_view, 1> kOnlyAuto = {"auto"};  // there is no probe yet
 
 constexpr std::array kSections = {
@@ -186,8 +185,7 @@ const std::array kSettings = {
             .help = "documents: attention and positions end at document borders; stream: they do not"},
     Setting{.path = "data.mask",
             .ref = at<&S::data, &DataSettings::mask>,
-            .help = "tokens whose loss counts",
-            .implemented = kOnlyAll},
+            .help = "tokens whose loss counts: all, the assistant's turns, or the last answer alone"},
     Setting{.path = "data.shuffle",
             .ref = at<&S::data, &DataSettings::shuffle>,
             .help = "order of documents drawn anew each epoch"},
@@ -276,7 +274,18 @@ const std::array kSettings = {
             .effect = Effect::kNone},
     Setting{.path = "train.keep_last",
             .ref = at<&S::train, &TrainSettings::keep_last>,
-            .help = "checkpoints kept; 0: all",
+            .help = "newest checkpoints kept; 0: all",
+            .range = kCount,
+            .effect = Effect::kNone},
+    Setting{.path = "train.keep_every",
+            .ref = at<&S::train, &TrainSettings::keep_every>,
+            .help = "checkpoints of steps divisible by this are kept too; 0: none",
+            .unit = "steps",
+            .range = kCount,
+            .effect = Effect::kNone},
+    Setting{.path = "train.keep_best",
+            .ref = at<&S::train, &TrainSettings::keep_best>,
+            .help = "checkpoints of the lowest val_loss kept too, among those saved at a validation",
             .range = kCount,
             .effect = Effect::kNone},
     Setting{.path = "train.sample_every",

@@ -36,7 +36,7 @@ BatchStream::BatchStream(const TokenDataset& dataset, PackingOptions options)
 const EpochPlan& BatchStream::plan() {
   if (planned_epoch_ == cursor_.epoch) return plan_;
   for (std::int64_t empty = 0; empty < kMaxEmptyEpochs; ++empty, ++cursor_.epoch) {
-    plan_ = plan_epoch(*dataset_, table_, options_, cursor_.epoch);
+    plan_ = make_plan(cursor_.epoch);
     planned_epoch_ = cursor_.epoch;
     if (plan_.num_rows() > 0) return plan_;
     if (options_.weights.empty()) break;
@@ -45,12 +45,26 @@ const EpochPlan& BatchStream::plan() {
              plan_.num_dropped_rows);
 }
 
+EpochPlan BatchStream::make_plan(std::int64_t epoch) {
+  if (ahead_epoch_ != epoch) return plan_epoch(*dataset_, table_, options_, epoch);
+  ahead_epoch_ = -1;
+  return ahead_.get();
+}
+
+void BatchStream::plan_ahead() {
+  if (ahead_epoch_ == cursor_.epoch + 1 || 2 * cursor_.row < plan_.num_rows()) return;
+  ahead_epoch_ = cursor_.epoch + 1;
+  ahead_ = std::async(std::launch::async,
+                      [this, epoch = ahead_epoch_] { return plan_epoch(*dataset_, table_, options_, epoch); });
+}
+
 void BatchStream::next(std::int64_t num_rows, Batch& batch) {
   assert(num_rows >= 0);
   reset_batch(batch, num_rows, options_.seq_len);
   for (std::int64_t row = 0; row < num_rows; ++row) {
     const EpochPlan& epoch = plan();
     fill_row(*dataset_, epoch, options_.packing, cursor_.row, batch, row);
+    plan_ahead();
     if (++cursor_.row == epoch.num_rows()) cursor_ = {cursor_.epoch + 1, 0};
   }
 }

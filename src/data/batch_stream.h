@@ -1,9 +1,11 @@
 // An endless, resumable sequence of training rows.
 //
 // Row k of the sequence is a pure function of (dataset, options, k): it does not depend on how many rows each call takes,
-// on threads, or on whether the stream was restored in between. The cursor is two integers.
+// on threads, or on whether the stream was restored in between. The cursor is two integers. The next epoch is planned on a
+// thread of its own once half of the present one is read.
 #pragma once
 #include <cstdint>
+#include <future>
 #include <string>
 
 #include "data/batch.h"
@@ -21,6 +23,8 @@ class BatchStream {
  public:
   // `dataset` must outlive the stream. Errors (kUsage): impossible options; no trainable token in the data.
   BatchStream(const TokenDataset& dataset, PackingOptions options);
+  BatchStream(const BatchStream&) = delete;
+  BatchStream& operator=(const BatchStream&) = delete;
 
   // The next `num_rows` rows; goes on into the next epoch where the data ends. Reuses the batch's memory.
   void next(std::int64_t num_rows, Batch& batch);
@@ -42,6 +46,8 @@ class BatchStream {
 
  private:
   const EpochPlan& plan();
+  EpochPlan make_plan(std::int64_t epoch);
+  void plan_ahead();
 
   const TokenDataset* dataset_;
   PackingOptions options_;
@@ -49,6 +55,8 @@ class BatchStream {
   EpochPlan plan_;
   std::int64_t planned_epoch_ = -1;
   BatchCursor cursor_;
+  std::int64_t ahead_epoch_ = -1;  // that ahead_ plans; -1: none
+  std::future<EpochPlan> ahead_;   // last: ends before what it reads
 };
 
 }  // namespace ida::data

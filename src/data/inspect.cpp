@@ -36,6 +36,12 @@ std::string marked_text(std::span<const std::int32_t> ids, const IsTrained& is_t
   return out;
 }
 
+std::int64_t masked_tokens_of(const DocumentView& document) {
+  std::int64_t masked = 0;
+  for (std::int64_t at = 0; document.has_mask() && at < document.length(); ++at) masked += document.trained(at) ? 0 : 1;
+  return masked;
+}
+
 std::string id_list(std::span<const std::int32_t> ids) {
   std::string out = "    ids:";
   for (const std::int32_t id : ids) out += fmt::format(" {}", id);
@@ -92,12 +98,18 @@ std::string escape_text(std::string_view text) {
   return out;
 }
 
+std::int64_t count_masked_tokens(const TokenDataset& dataset) {
+  std::int64_t masked = 0;
+  for (std::int64_t i = 0; i < dataset.num_documents(); ++i) masked += masked_tokens_of(dataset.document(i));
+  return masked;
+}
+
 std::string describe_dataset(const TokenDataset& dataset) {
   std::string out = fmt::format("{} shards, {} documents, {} tokens, vocabulary {}, tokenizer {:.12}, fingerprint {:.12}\n",
                                 dataset.num_shards(), dataset.num_documents(), dataset.num_tokens(), dataset.vocab_size(),
                                 dataset.tokenizer_hash(), dataset.fingerprint());
   struct Count {
-    std::int64_t documents = 0, tokens = 0, bytes = 0, untrained = 0;
+    std::int64_t documents = 0, tokens = 0, bytes = 0, masked = 0;
   };
   std::vector<Count> counts(dataset.source_names().size());
   for (std::int64_t i = 0; i < dataset.num_documents(); ++i) {
@@ -106,14 +118,14 @@ std::string describe_dataset(const TokenDataset& dataset) {
     ++count.documents;
     count.tokens += document.length();
     count.bytes += document.text_bytes();
-    for (std::int64_t at = 0; document.has_mask() && at < document.length(); ++at)
-      count.untrained += document.trained(at) ? 0 : 1;
+    count.masked += masked_tokens_of(document);
   }
   for (std::size_t s = 0; s < counts.size(); ++s) {
     const Count& count = counts[s];
-    out += fmt::format("  source {}: {} documents, {} tokens ({} masked), {} bytes of text, {:.2f} bytes/token\n",
-                       dataset.source_names()[s], count.documents, count.tokens, count.untrained, count.bytes,
-                       count.tokens == 0 ? 0.0 : static_cast<double>(count.bytes) / static_cast<double>(count.tokens));
+    out += fmt::format(
+        "  source {}: {} documents, {} tokens ({} trained, {} masked), {} bytes of text, {:.2f} bytes/token\n",
+        dataset.source_names()[s], count.documents, count.tokens, count.tokens - count.masked, count.masked, count.bytes,
+        count.tokens == 0 ? 0.0 : static_cast<double>(count.bytes) / static_cast<double>(count.tokens));
   }
   return out;
 }

@@ -18,6 +18,9 @@ struct InspectOptions {
   bool ids = false;                           // also print the ids
 };
 
+// Tokens that the loss masks keep from being a target.
+std::int64_t count_masked_tokens(const TokenDataset& dataset);
+
 // Counts of the dataset: shards, tokenizer, documents, tokens and bytes per source.
 std::string describe_dataset(const TokenDataset& dataset);
 

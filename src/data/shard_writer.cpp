@@ -63,27 +63,35 @@ void ShardWriter::put_tokens(const ShardDocument& document) {
 
 void ShardWriter::add_document(const ShardDocument& document) {
   assert(document.source >= 0 && static_cast<std::size_t>(document.source) < info_.source_names.size());
-  assert(document.trained.empty() || (info_.has_mask && document.trained.size() == document.tokens.size()));
+  assert(document.trained.empty() || document.trained.size() == document.tokens.size());
   if (info_.vocab_size <= 65536) {
     put_tokens<std::uint16_t>(document);
   } else {
     put_tokens<std::uint32_t>(document);
   }
-  const std::uint64_t begin = offsets_.back();
-  const std::uint64_t end = begin + document.tokens.size();
-  if (info_.has_mask) {
-    mask_.resize((end + 7) / 8, 0);
-    for (std::uint64_t i = begin; i < end; ++i) {
-      const bool trained = document.trained.empty() || document.trained[i - begin] != 0;
-      if (trained) mask_[i / 8] = static_cast<std::uint8_t>(mask_[i / 8] | (1U << (i % 8)));
-    }
-  }
-  offsets_.push_back(end);
+  add_to_mask(document);
+  offsets_.push_back(offsets_.back() + document.tokens.size());
   text_bytes_.push_back(document.text_bytes);
   source_ids_.push_back(static_cast<std::uint16_t>(document.source));
 }
 
-void ShardWriter::finish() {
+void ShardWriter::add_to_mask(const ShardDocument& document) {
+  const std::uint64_t begin = offsets_.back();
+  const std::uint64_t end = begin + document.tokens.size();
+  const auto set = [&](std::uint64_t i) { mask_[i / 8] = static_cast<std::uint8_t>(mask_[i / 8] | (1U << (i % 8))); };
+  if (!document.trained.empty() && !info_.has_mask) {  // the first mask: everything before it may be a target
+    info_.has_mask = true;
+    mask_.resize((begin + 7) / 8, 0);
+    for (std::uint64_t i = 0; i < begin; ++i) set(i);
+  }
+  if (!info_.has_mask) return;
+  mask_.resize((end + 7) / 8, 0);
+  for (std::uint64_t i = begin; i < end; ++i) {
+    if (document.trained.empty() || document.trained[i - begin] != 0) set(i);
+  }
+}
+
+std::string ShardWriter::finish() {
   put_aligned({});
   put_aligned(std::as_bytes(std::span(mask_)));
   put_aligned(std::as_bytes(std::span(offsets_)));
@@ -112,6 +120,7 @@ void ShardWriter::finish() {
   assert(shard_layout(footer).footer == file_.size_bytes());
   file_.write(std::as_bytes(std::span(&footer, 1)));
   file_.finish();
+  return {footer.footer_sha256.data(), kShardHashBytes};
 }
 
 }  // namespace ida::data

@@ -17,7 +17,7 @@ struct ShardInfo {
   std::int64_t vocab_size = 0;
   std::optional<std::int32_t> bos_id;  // set iff every document starts with it
   std::optional<std::int32_t> eos_id;  // set iff every document ends with it
-  bool has_mask = false;
+  bool has_mask = false;               // keeps a mask even if every token may be a target
   std::string tokenizer_hash;
   std::string build_key;  // what the shard was made from; compared to reuse it
   std::vector<std::string> source_names;
@@ -25,7 +25,7 @@ struct ShardInfo {
 
 struct ShardDocument {
   std::span<const std::int32_t> tokens;
-  std::span<const std::uint8_t> trained;  // one per token, nonzero: may be a target; empty: all. Needs has_mask.
+  std::span<const std::uint8_t> trained;  // one per token, nonzero: may be a target; empty: all
   std::int32_t source = 0;
   std::uint64_t text_bytes = 0;
 };
@@ -35,13 +35,14 @@ class ShardWriter {
   ShardWriter(const std::string& path, ShardInfo info);
   // Errors: kRuntime for a token id outside [0, vocab_size), naming document and position.
   void add_document(const ShardDocument& document);
-  void finish();
+  std::string finish();  // returns TokenShard::fingerprint
 
   std::int64_t num_documents() const { return static_cast<std::int64_t>(text_bytes_.size()); }
   std::int64_t num_tokens() const { return static_cast<std::int64_t>(offsets_.back()); }
 
  private:
   void put(std::span<const std::byte> bytes);
+  void add_to_mask(const ShardDocument& document);
   void put_aligned(std::span<const std::byte> bytes);
   template <typename T>
   void put_tokens(const ShardDocument& document);

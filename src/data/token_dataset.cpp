@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "data/shard_index.h"
 
 namespace ida::data {
 
@@ -35,7 +36,9 @@ TokenDataset::TokenDataset(std::vector<TokenShard> shards) : shards_(std::move(s
 
 TokenDataset TokenDataset::open(const std::vector<std::string>& paths) {
   std::vector<TokenShard> shards;
-  for (const std::string& path : paths) shards.emplace_back(path);
+  for (const std::string& path : paths) {
+    for (TokenShard& shard : open_shards(path)) shards.push_back(std::move(shard));
+  }
   return TokenDataset(std::move(shards));
 }
 

@@ -44,6 +44,7 @@ class TokenDataset {
   // Shards in the given order. Sources with the same name in several shards are one source.
   // Errors: kUsage when there is no shard or the shards were not made by one tokenizer.
   explicit TokenDataset(std::vector<TokenShard> shards);
+  // Of every shard that the names lead to (data/shard_index.h).
   static TokenDataset open(const std::vector<std::string>& paths);
 
   std::int64_t vocab_size() const { return shards_.front().vocab_size(); }

@@ -23,28 +23,40 @@ AppendFile::AppendFile(std::string path, Mode mode, int sync_every) : path_(std:
 
 AppendFile::~AppendFile() {
   if (fd_ < 0) return;
-  if (num_unsynced_ > 0) file_ops().fsync(fd_);
+  try {
+    if (num_unsynced_ > 0 || !kept_.empty()) sync();
+  } catch (const Error&) {  // whoever needs to know calls sync() before
+  }
   file_ops().close(fd_);
 }
 
 void AppendFile::append(std::string_view piece) {
   assert(fd_ >= 0);
+  kept_ += piece;
+  ++num_unsynced_;
+  write_kept();
+  if (num_unsynced_ >= sync_every_ && sync_every_ > 0) sync();
+}
+
+void AppendFile::write_kept() {
   const off_t start = ::lseek(fd_, 0, SEEK_END);
   std::size_t done = 0;
-  while (done < piece.size()) {
-    const ssize_t put = file_ops().write(fd_, piece.data() + done, piece.size() - done);
+  while (done < kept_.size()) {
+    const ssize_t put = file_ops().write(fd_, kept_.data() + done, kept_.size() - done);
     if (put < 0 && errno == EINTR) continue;
     if (put <= 0) {
       const int code = put < 0 ? errno : ENOSPC;
       const bool cut = done == 0 || ::ftruncate(fd_, start) == 0;
+      if (!cut) kept_.erase(0, done);
       fail_runtime("cannot append to {}: {}{}", path_, std::strerror(code), cut ? "" : "; its last line is torn");
     }
     done += static_cast<std::size_t>(put);
   }
-  if (++num_unsynced_ >= sync_every_ && sync_every_ > 0) sync();
+  kept_.clear();
 }
 
 void AppendFile::sync() {
+  write_kept();
   int result = 0;
   do {
     result = file_ops().fsync(fd_);

@@ -24,15 +24,18 @@ class AppendFile {
   const std::string& path() const { return path_; }
 
   // Hands the piece to the kernel. Where only a part fits (full disk) that part is cut off again before the error is
-  // thrown, so the file never holds half a piece.
+  // thrown, so the file never holds half a piece. The piece is then kept: the next append() or sync() writes it first.
   void append(std::string_view piece);
   void sync();
 
  private:
+  void write_kept();
+
   std::string path_;
   int fd_ = -1;
   int sync_every_;
   int num_unsynced_ = 0;
+  std::string kept_;  // pieces that the disk has not taken yet
 };
 
 }  // namespace ida::metrics

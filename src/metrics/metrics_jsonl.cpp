@@ -123,8 +123,8 @@ MetricsJsonl::MetricsJsonl(const std::string& path, std::int64_t resume_step, in
 void MetricsJsonl::write(const MetricsRecord& record) {
   if (record.step <= last_step_)
     fail_runtime("{}: step {} is already written (last step {})", file_.path(), record.step, last_step_);
+  last_step_ = record.step;  // also where the disk is full: the file keeps the line
   file_.append(to_json_line(record) + '\n');
-  last_step_ = record.step;
 }
 
 }  // namespace ida::metrics

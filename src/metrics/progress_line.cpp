@@ -60,14 +60,16 @@ void ProgressLine::update(Progress progress, double now_s) {
     first_s_ = now_s;
     first_step_ = progress.step;
   }
-  const bool last = progress.step >= progress.num_steps;
-  if (last_shown_s_ && !last && now_s - *last_shown_s_ < interval_s_) return;
-  last_shown_s_ = now_s;
   if (progress.step > first_step_) {
     const double step_s = (now_s - *first_s_) / static_cast<double>(progress.step - first_step_);
     progress.eta_s = step_s * static_cast<double>(progress.num_steps - progress.step);
   }
-  std::string line = format_progress(progress);
+  show(format_progress(progress), progress.step >= progress.num_steps, now_s);
+}
+
+void ProgressLine::show(std::string line, bool always, double now_s) {
+  if (last_shown_s_ && !always && now_s - *last_shown_s_ < interval_s_) return;
+  last_shown_s_ = now_s;
   if (!terminal_) {
     put(line + '\n');
     return;

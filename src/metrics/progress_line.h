@@ -45,6 +45,8 @@ class ProgressLine {
   // `now_s`: any monotonic clock.
   void update(Progress progress, double now_s);
   void update(const Progress& progress);
+  // Shows a line of another kind, by the same rules of what is too recent; `always` shows it regardless.
+  void show(std::string line, bool always, double now_s);
   // Prints a line of its own (an evaluation, a saved checkpoint) without leaving remains of the live one.
   void message(std::string_view text);
 

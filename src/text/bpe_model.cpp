@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
 #include <utility>
@@ -48,6 +49,12 @@ BpeModel::BpeModel(std::shared_ptr<const Vocabulary> vocabulary, const std::vect
   } else {
     prepare_characters(merges);
   }
+  std::vector<std::int32_t> symbols;
+  for (const std::int32_t id : byte_ids_) symbols.push_back(id);
+  for (const auto& [code, id] : char_ids_) symbols.push_back(id);
+  symbols.push_back(unk_id_);
+  std::erase(symbols, kNoToken);
+  joins_ = JoinFilter(*vocabulary_, merges, symbols);
 }
 
 void BpeModel::prepare_bytes() {
@@ -136,7 +143,26 @@ void BpeModel::encode_uncached(std::string_view segment, std::vector<std::int32_
   } else {
     append_characters(segment, ids);
   }
-  merge_word(merges_, ids);
+  if (ids.size() <= kShortWord) {
+    merge_word(merges_, ids);
+  } else {
+    merge_pieces(ids);
+  }
+}
+
+void BpeModel::merge_pieces(std::vector<std::int32_t>& ids) const {
+  std::vector<std::int32_t> piece;
+  std::size_t out = 0;  // a piece never grows, so its result fits where it was
+  for (std::size_t begin = 0; begin < ids.size();) {
+    std::size_t end = begin + 1;
+    while (end < ids.size() && joins_.may_join(ids[end - 1], ids[end])) ++end;
+    piece.assign(ids.begin() + static_cast<std::ptrdiff_t>(begin), ids.begin() + static_cast<std::ptrdiff_t>(end));
+    merge_word(merges_, piece);
+    std::copy(piece.begin(), piece.end(), ids.begin() + static_cast<std::ptrdiff_t>(out));
+    out += piece.size();
+    begin = end;
+  }
+  ids.resize(out);
 }
 
 void BpeModel::append_bytes(std::string_view segment, std::vector<std::int32_t>& ids) const {

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "text/join_filter.h"
 #include "text/json_part.h"
 #include "text/merge_table.h"
 #include "text/vocabulary.h"
@@ -25,13 +26,6 @@ struct BpeOptions {
   bool fuse_unk = false;       // neighbouring unknown characters become one token
   bool ignore_merges = false;  // a word that is a token is that token
   std::string unk_token;       // empty: none
-};
-
-// A pair of token ids that merge; the result is the token that spells both.
-struct MergeRule {
-  std::int32_t left = 0;
-  std::int32_t right = 0;
-  Merge merge;
 };
 
 class BpeModel {
@@ -53,6 +47,7 @@ class BpeModel {
   void prepare_characters(const std::vector<MergeRule>& merges);
   void encode_segment(std::string_view segment, std::vector<std::int32_t>& out) const;
   void encode_uncached(std::string_view segment, std::vector<std::int32_t>& ids) const;
+  void merge_pieces(std::vector<std::int32_t>& ids) const;
   void append_bytes(std::string_view segment, std::vector<std::int32_t>& ids) const;
   void append_characters(std::string_view segment, std::vector<std::int32_t>& ids) const;
   bool append_byte_tokens(std::string_view character, std::vector<std::int32_t>& ids) const;
@@ -60,6 +55,7 @@ class BpeModel {
 
   std::shared_ptr<const Vocabulary> vocabulary_;
   MergeTable merges_;
+  JoinFilter joins_;
   BpeOptions options_;
   std::uint32_t cache_owner_ = 0;  // unique in the process: names this model in the per-thread word caches
   std::array<std::int32_t, 256> byte_ids_{};

@@ -135,7 +135,9 @@ Tokenizer Tokenizer::from_json(std::string_view tokenizer_json) { return from_js
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   const std::string file = find_tokenizer_file(path);
-  if (!path_exists(file)) fail_usage("{}: no such file: expected a tokenizer.json, a rank file or their folder", file);
+  if (!is_regular_file(file)) {
+    fail_usage("{}: no such file: expected a tokenizer.json, a rank file or their folder", printable_excerpt(file));
+  }
   std::string content = read_file(file);
   const std::string config_file = (std::filesystem::path(file).parent_path() / "tokenizer_config.json").string();
   const std::string config = path_exists(config_file) ? read_file(config_file) : std::string();

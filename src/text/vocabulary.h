@@ -17,8 +17,9 @@ template <typename Value>
 using StringMap = std::unordered_map<std::string, Value, StringHash, std::equal_to<>>;
 
 constexpr std::int32_t kNoToken = -1;
-// Ids at or above are refused: they come from damaged files, and every id below the largest takes memory.
-constexpr std::int64_t kMaxTokenId = std::int64_t{1} << 24;
+// Ids at or above are refused: they come from damaged files, and every id below the largest takes memory (about 80 bytes,
+// whether it has a token or not). Four times the largest vocabulary in use.
+constexpr std::int64_t kMaxTokenId = std::int64_t{1} << 20;
 
 class Vocabulary {
  public:

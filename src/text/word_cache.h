@@ -1,5 +1,6 @@
 // What short words were encoded to, per thread: a direct-mapped table that forgets on collision.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -39,8 +40,8 @@ class WordCache {
     entry.owner = owner;
     entry.num_bytes = static_cast<std::uint8_t>(word.size());
     entry.num_ids = static_cast<std::uint8_t>(ids.size());
-    std::memcpy(entry.bytes.data(), word.data(), word.size());
-    std::memcpy(entry.ids.data(), ids.data(), ids.size() * sizeof(std::int32_t));
+    std::copy(word.begin(), word.end(), entry.bytes.begin());
+    std::copy(ids.begin(), ids.end(), entry.ids.begin());
   }
 
  private:

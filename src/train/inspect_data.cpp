@@ -5,7 +5,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "data/build_shard.h"
+#include "data/prepare_dataset.h"
+#include "train/build_progress.h"
 #include "train/run_folder.h"
 #include "train/setup.h"
 
@@ -39,6 +40,7 @@ DataReport counts_of(const data::TokenDataset& dataset) {
   report.text = data::describe_dataset(dataset);
   report.documents = dataset.num_documents();
   report.tokens = dataset.num_tokens();
+  report.masked_tokens = data::count_masked_tokens(dataset);
   report.vocab_size = dataset.vocab_size();
   report.sources = dataset.source_names();
   return report;
@@ -68,7 +70,11 @@ DataReport inspect_run_data(const config::RunConfig& config, const data::Inspect
   const text::Tokenizer tokenizer =
       resolve_tokenizer(local, [](std::string_view line) { fmt::print(stderr, "{}\n", line); });
   const data::TokenizerEncoder<text::Tokenizer> encoder(tokenizer);
-  const data::PreparedData prepared = data::prepare_dataset(local.data.train, encoder, folder.path() + "/train.shard");
+  BuildProgressLine progress("training data");
+  data::BuildOptions build = build_options_of(local);
+  build.progress = [&](const data::BuildReport& so_far) { progress.update(so_far); };
+  const data::PreparedData prepared =
+      data::prepare_dataset(local.data.train, encoder, folder.path() + "/train.shard", build);
   DataReport report = counts_of(prepared.dataset);
   data::PackingOptions packing = packing_of(local);
   packing.weights = prepared.source_weights(local.data.weights);

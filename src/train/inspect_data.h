@@ -13,6 +13,7 @@ struct DataReport {
   std::string text;
   std::int64_t documents = 0;
   std::int64_t tokens = 0;
+  std::int64_t masked_tokens = 0;  // that may not be a target
   std::int64_t vocab_size = 0;
   std::vector<std::string> sources;
   std::int64_t rows_per_epoch = 0;  // of a configuration; 0 for a shard

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "data/shard_index.h"
 #include "data/source.h"
 #include "evidence/ledger.h"
 #include "train/recorder.h"
@@ -62,6 +63,13 @@ std::int64_t staging_bytes(const EngineSpec& spec, std::int64_t num_parameters, 
   return arena_bytes + bytes <= limit / 2 ? bytes : 0;
 }
 
+std::int64_t bytes_of(const std::vector<std::string>& files) {
+  std::int64_t bytes = 0;
+  for (const std::string& file : files)
+    bytes += is_regular_file(file) ? static_cast<std::int64_t>(file_size_bytes(file)) : 0;
+  return bytes;
+}
+
 std::int64_t source_bytes(const std::vector<std::string>& entries) {
   std::int64_t bytes = 0;
   for (const data::Source& source : data::find_sources(entries))
@@ -74,7 +82,7 @@ std::int64_t dataset_bytes(const config::RunConfig& config, const std::vector<st
                            std::int64_t vocab_size, bool& estimated) {
   if (entries.empty()) return 0;
   const std::string shard = run_dir(config) + "/data/" + name + ".shard";
-  if (is_regular_file(shard)) return static_cast<std::int64_t>(file_size_bytes(shard));
+  if (is_regular_file(shard)) return bytes_of(data::shard_files(shard));
   estimated = true;
   return source_bytes(entries) / kBytesPerToken * (vocab_size <= 65536 ? 2 : 4);
 }

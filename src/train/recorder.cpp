@@ -4,7 +4,9 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "base/error.h"
 #include "evidence/environment.h"
 
 namespace ida::train {
@@ -103,17 +105,19 @@ void Recorder::step(const RunState& state, const Step& step, const std::vector<s
         record.set("val_loss/" + source.name, source.nats_per_token());
         record.set("val_bits_per_byte/" + source.name, source.bits_per_byte());
       }
-      mllog_->write(metrics::MllogEvent::kPoint, "eval_loss", total.nats_per_token(),
-                    {{"step", state.step}, {"samples_count", state.tokens}});
+      attempt([&] {
+        mllog_->write(metrics::MllogEvent::kPoint, "eval_loss", total.nats_per_token(),
+                      {{"step", state.step}, {"samples_count", state.tokens}});
+      });
     }
     record.set(metrics::kLr, step.lr);
     record.set(metrics::kGradNorm, step.result.grad_norm);
     record.set(metrics::kTokensPerSecond, tokens_per_s);
     record.set(metrics::kElapsed, state.elapsed_s);
     if (step.skipped) record.set("skipped", 1.0);
-    jsonl_->write(record);
-    tensorboard_->write(record);
-    prometheus_->write(record);
+    attempt([&] { jsonl_->write(record); });
+    attempt([&] { tensorboard_->write(record); });
+    attempt([&] { prometheus_->write(record); });
   }
   progress_.update({.step = state.step,
                     .num_steps = num_steps_,
@@ -131,26 +135,40 @@ void Recorder::step(const RunState& state, const Step& step, const std::vector<s
 }
 
 void Recorder::sample(std::int64_t step, const std::string& prompt, const std::string& text) {
-  samples_->write({.step = step, .prompt = prompt, .text = text});
-  tensorboard_->write_text("sample", prompt + text, step);
+  attempt([&] { samples_->write({.step = step, .prompt = prompt, .text = text}); });
+  attempt([&] { tensorboard_->write_text("sample", prompt + text, step); });
   progress_.message(fmt::format("step {}  sample: {}{}", step, prompt, text));
 }
 
 void Recorder::failure(const std::string& what, const std::string& reason, std::int64_t step) {
-  ledger_->add_failure(ledger_run_, {.what = what, .reason = reason, .step = step});
+  attempt([&] { ledger_->add_failure(ledger_run_, {.what = what, .reason = reason, .step = step}); });
   progress_.message(fmt::format("step {}  {}: {}", step, what, reason));
 }
 
 void Recorder::score(const std::string& name, double value, const std::string& unit, std::int64_t step) {
-  if (std::isfinite(value))
+  if (!std::isfinite(value)) return;
+  attempt([&] {
     ledger_->add_score(ledger_run_, {.name = name, .value = value, .unit = unit, .dataset = "valid", .step = step});
+  });
 }
 
-void Recorder::flush() {
-  jsonl_->flush();
-  tensorboard_->flush();
-  prometheus_->flush();
-  mllog_->flush();
+bool Recorder::attempt(const std::function<void()>& write) {
+  try {
+    write();
+    return true;
+  } catch (const Error& error) {
+    if (std::exchange(trouble_, error.what()) != error.what())
+      progress_.message(fmt::format("warning: {}; training goes on", error.what()));
+    return false;
+  }
+}
+
+bool Recorder::flush() {
+  bool written = attempt([&] { jsonl_->flush(); });
+  written &= attempt([&] { tensorboard_->flush(); });
+  written &= attempt([&] { prometheus_->flush(); });
+  written &= attempt([&] { mllog_->flush(); });
+  return written;
 }
 
 evidence::EvidenceRecord Recorder::evidence(const RunState& state, Engine& engine, const std::string& status) const {
@@ -194,18 +212,23 @@ evidence::EvidenceRecord Recorder::evidence(const RunState& state, Engine& engin
   return record;
 }
 
-void Recorder::write_evidence(const RunState& state, Engine& engine, const std::string& status) {
-  evidence::write_evidence(evidence(state, engine, status), facts_.dir + "/evidence.json");
+bool Recorder::write_evidence(const RunState& state, Engine& engine, const std::string& status) {
+  return attempt([&] { evidence::write_evidence(evidence(state, engine, status), facts_.dir + "/evidence.json"); });
 }
 
 void Recorder::finish(const RunState& state, Engine& engine, const std::string& status) {
   const char* outcome = status == "done" ? "success" : "aborted";
-  mllog_->write(metrics::MllogEvent::kEnd, "run_stop", std::monostate{},
-                {{"status", std::string(outcome)}, {"step", state.step}});
-  flush();
-  write_evidence(state, engine, status);
+  attempt([&] {
+    mllog_->write(metrics::MllogEvent::kEnd, "run_stop", std::monostate{},
+                  {{"status", std::string(outcome)}, {"step", state.step}});
+  });
+  bool written = flush();
+  written &= write_evidence(state, engine, status);
   const nlohmann::json summary = {{"tokens", state.tokens}, {"elapsed_s", state.elapsed_s}, {"skipped", state.skipped}};
-  ledger_->finish_run(ledger_run_, status, state.step, summary.dump());
+  written &= attempt([&] { ledger_->finish_run(ledger_run_, status, state.step, summary.dump()); });
+  // A run that failed has an error of its own to report.
+  if (!written && status != "failed")
+    fail_runtime("{}; the checkpoints are complete, the run's records are not: make room", trouble_);
 }
 
 }  // namespace ida::train

@@ -1,6 +1,10 @@
 // Everything a run writes beside its checkpoints: metrics, events, samples, evidence, ledger, the progress line.
+//
+// From begin() to finish() a record that cannot be written does not end the training: it is said once, log lines are kept
+// and written when the disk takes them again, and finish() throws what is then still not on disk.
 #pragma once
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,12 +53,14 @@ class Recorder {
   void failure(const std::string& what, const std::string& reason, std::int64_t step);
   void score(const std::string& name, double value, const std::string& unit, std::int64_t step);
   // Lines reach the disk; before every checkpoint.
-  void flush();
+  bool flush();  // false where something stays unwritten
   // evidence.json as it stands; `status` is running, done, stopped or failed.
-  void write_evidence(const RunState& state, Engine& engine, const std::string& status);
+  bool write_evidence(const RunState& state, Engine& engine, const std::string& status);
   void finish(const RunState& state, Engine& engine, const std::string& status);
 
  private:
+  // Runs `write`; false where it failed, which becomes a warning.
+  bool attempt(const std::function<void()>& write);
   evidence::EvidenceRecord evidence(const RunState& state, Engine& engine, const std::string& status) const;
 
   const config::RunConfig& config_;
@@ -71,6 +77,7 @@ class Recorder {
   std::unique_ptr<metrics::MllogWriter> mllog_;
   std::unique_ptr<evidence::Ledger> ledger_;
   std::string device_name_;
+  std::string trouble_;  // the last warning
 };
 
 // Rows of a site plan that resolved alike, folded by (module, pass).

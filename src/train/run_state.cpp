@@ -43,11 +43,14 @@ class Snapshot {
   std::vector<std::vector<std::byte>>& staging_;
 };
 
+// Tensor by tensor: a second copy of the state would not fit beside the plan.
 void load_buffer(Engine& engine, const checkpoint::SafetensorsFile& file, const std::string& prefix,
                  const TensorView& buffer) {
-  std::vector<std::byte> flat(static_cast<std::size_t>(buffer.size_bytes()));
-  checkpoint::read_flat(file, engine.table(), prefix, buffer.dtype, flat);
-  engine.write_buffer(buffer, flat.data());
+  auto* memory = static_cast<std::byte*>(buffer.data);
+  checkpoint::for_each_param(
+      file, engine.table(), prefix, buffer.dtype, [&](std::int64_t offset_bytes, std::span<const std::byte> bytes) {
+        engine.device().copy_to_device(memory + offset_bytes, bytes.data(), static_cast<std::int64_t>(bytes.size()));
+      });
 }
 
 }  // namespace

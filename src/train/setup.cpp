@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "checkpoint/hf_model.h"
-#include "data/source.h"
+#include "data/document.h"
 #include "model/hf_config.h"
 #include "text/bpe_trainer.h"
 
@@ -160,6 +160,10 @@ std::int64_t global_batch_rows(const config::RunConfig& config) {
   return tokens / seq_len;
 }
 
+checkpoint::Retention retention_of(const config::TrainSettings& train) {
+  return {.keep_last = train.keep_last, .keep_every = train.keep_every, .keep_best = train.keep_best};
+}
+
 std::int64_t memory_limit(const config::RunConfig& config, const runtime::DeviceInfo& device) {
   return config::memory_limit_bytes(config).value_or(device.memory_bytes);
 }
@@ -216,6 +220,12 @@ data::PackingOptions packing_of(const config::RunConfig& config) {
     case config::LongDocuments::kTruncate: options.long_documents = data::LongDocuments::kTruncate; break;
     case config::LongDocuments::kDrop: options.long_documents = data::LongDocuments::kDrop; break;
   }
+  return options;
+}
+
+data::BuildOptions build_options_of(const config::RunConfig& config) {
+  data::BuildOptions options;
+  options.mask = config.data.mask;
   return options;
 }
 

@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
+#include "checkpoint/store.h"
 #include "config/load.h"
+#include "data/build_shard.h"
 #include "data/pieces.h"
 #include "model/model_config.h"
 #include "ops/backend.h"
@@ -44,6 +46,10 @@ std::int64_t global_batch_rows(const config::RunConfig& config);
 optim::Schedule schedule_of(const config::RunConfig& config);
 // Without weights: those belong to the entries of data.train.
 data::PackingOptions packing_of(const config::RunConfig& config);
+// Without progress.
+data::BuildOptions build_options_of(const config::RunConfig& config);
+
+checkpoint::Retention retention_of(const config::TrainSettings& train);
 
 // device.memory_limit, or what the device has.
 std::int64_t memory_limit(const config::RunConfig& config, const runtime::DeviceInfo& device);

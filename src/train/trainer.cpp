@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <map>
 #include <optional>
 
 #include "base/error.h"
@@ -10,8 +14,10 @@
 #include "checkpoint/async_saver.h"
 #include "checkpoint/hf_model.h"
 #include "checkpoint/run_lock.h"
-#include "data/build_shard.h"
+#include "data/prepare_dataset.h"
 #include "eval/generate.h"
+#include "train/build_progress.h"
+#include "train/disk_space.h"
 #include "train/gates.h"
 #include "train/initial_weights.h"
 #include "train/recorder.h"
@@ -30,21 +36,31 @@ constexpr std::int64_t kMaxRollbacks = 8;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+// A log on a full disk must not stop a run: what cannot be printed is not.
+void notice(std::string_view line) { std::fputs(fmt::format("{}\n", line).c_str(), stderr); }
+
 data::PreparedData prepare(const config::RunConfig& config, const text::Tokenizer& tokenizer,
                            const std::vector<std::string>& entries, const std::string& name) {
   const data::TokenizerEncoder<text::Tokenizer> encoder(tokenizer);
   const std::string path = run_dir(config) + "/data/" + name + ".shard";
-  return data::prepare_dataset(entries, encoder, path, [](const data::BuildReport&) { StopSignal::throw_if_requested(); });
+  BuildProgressLine progress("data/" + name + ".shard");
+  data::BuildOptions options = build_options_of(config);
+  options.progress = [&](const data::BuildReport& so_far) {
+    StopSignal::throw_if_requested();
+    progress.update(so_far);
+  };
+  return data::prepare_dataset(entries, encoder, path, options);
 }
 
 class Trainer {
  public:
   Trainer(const config::RunConfig& config, runtime::Device& device, const ops::Backend& backend,
-          std::vector<std::string> argv)
+          std::vector<std::string> argv, OnChangedData on_changed_data)
       : config_(config),
         device_(device),
         backend_(backend),
         argv_(std::move(argv)),
+        on_changed_data_(on_changed_data),
         dir_(run_dir(config)),
         lock_(dir_),
         num_steps_(config::total_steps(config)),
@@ -64,17 +80,21 @@ class Trainer {
   std::vector<std::int32_t> sample_prompt() const;
   eval::ForwardModel forward_model() { return {engine_->context(), device_, engine_->decoder(), engine_->buffers()}; }
   void start_or_resume();
-  void load(const std::string& checkpoint_dir);
+  void load(const checkpoint::Checkpoint& source);
+  void start_from_weights();
   bool one_step();  // false when the run must stop early
   void skip_or_stop(GateVerdict verdict, Recorder::Step& step);
   void roll_back();
   void draw_sample();
   void save();
+  void finish_save();
+  void finish_last_save();
 
   const config::RunConfig& config_;
   runtime::Device& device_;
   const ops::Backend& backend_;
   std::vector<std::string> argv_;
+  OnChangedData on_changed_data_;
   std::string dir_;
   checkpoint::RunLock lock_;
   std::int64_t num_steps_;
@@ -96,17 +116,20 @@ class Trainer {
   checkpoint::Lineage lineage_;
   std::vector<checkpoint::SideFile> tokenizer_files_;
   RunState state_;
-  std::int64_t saved_step_ = -1;
+  std::int64_t saved_step_ = -1;          // the newest checkpoint that is known to be complete
+  std::int64_t attempted_step_ = -1;      // the newest that was tried
+  std::map<std::string, double> scores_;  // of the last step's validation
   std::int64_t skips_in_a_row_ = 0;
+  bool data_changed_ = false;  // since the checkpoint that was loaded, and accepted
   Fetched current_;
   Fetched next_;
   bool next_ready_ = false;  // next_ holds the batch after current_
 };
 
 void Trainer::prepare_run() {
-  const auto notice = [](std::string_view line) { fmt::print(stderr, "{}\n", line); };
   check_run_folder(config_, dir_);
   model::ModelConfig model = resolve_model(config_);
+  check_disk_space(config_, engine_spec(config_, model), dir_);
   tokenizer_ = resolve_tokenizer(config_, notice);
   StopSignal::throw_if_requested();
   match_vocabulary(config_, *tokenizer_, model);
@@ -138,15 +161,21 @@ std::vector<std::int32_t> Trainer::sample_prompt() const {
   return prompt;
 }
 
-void Trainer::load(const std::string& checkpoint_dir) {
-  const checkpoint::Checkpoint source = checkpoint::open_checkpoint(checkpoint_dir);
+void Trainer::load(const checkpoint::Checkpoint& source) {
+  const std::string& checkpoint_dir = source.dir();
   if (source.manifest().lineage.config_hash != lineage_.config_hash)
     fail_usage("{}: was written under another configuration; use another run.name", checkpoint_dir);
   RunState state = parse_run_state(source.state_json(), checkpoint_dir + "/" + checkpoint::kStateName);
-  if (state.data_plan_hash != stream_->plan_hash())
-    fail_usage(
-        "{}: the training data or its packing changed since this checkpoint; restore the data or use another run.name",
-        checkpoint_dir);
+  if (state.data_plan_hash != stream_->plan_hash()) {
+    if (on_changed_data_ == OnChangedData::kRefuse)
+      fail_usage(
+          "{}: the training data changed since this checkpoint; restore it, use another run.name, or give "
+          "--accept-changed-data to go on with the new data from its beginning",
+          checkpoint_dir);
+    data_changed_ = true;
+    state.data_plan_hash = stream_->plan_hash();
+    state.cursor = {};
+  }
   load_engine(*engine_, source);
   store_->set_parent(source.manifest().id());
   gate_.restore(state.gate_window);
@@ -168,30 +197,36 @@ void Trainer::start_or_resume() {
           .dir = dir_, .argv = argv_, .config_hash = lineage_.config_hash, .data_fingerprint = lineage_.data_fingerprint},
       *engine_);
   std::vector<std::string> passed_over;
-  const auto newest = checkpoint::find_newest_complete(dir_ + "/checkpoints", passed_over);
-  for (const std::string& line : passed_over) fmt::print(stderr, "{}\n", line);
+  const auto newest = checkpoint::open_newest_complete(dir_ + "/checkpoints", passed_over);
+  for (const std::string& line : passed_over) notice(line);
   if (newest) {
     load(*newest);
-    saved_step_ = state_.step;
-    fmt::print(stderr, "resuming after step {}\n", state_.step);
+    saved_step_ = attempted_step_ = state_.step;
+    notice(fmt::format("resuming after step {}", state_.step));
+  } else if (!passed_over.empty()) {
+    fail_corrupt("{}/checkpoints: holds checkpoints, none of them complete; remove the folder to start from the first step",
+                 dir_);
   } else {
-    state_ = {};
-    state_.seed = config_.run.seed;
-    state_.data_plan_hash = stream_->plan_hash();
-    std::vector<float> masters;
-    if (config_.model.path) {
-      masters.resize(static_cast<std::size_t>(engine_->table().total_elems));
-      checkpoint::read_hf_weights(checkpoint::open_model(*config_.model.path), engine_->table(), masters);
-    } else {
-      masters = initial_weights(engine_->table(), config_.run.seed);
-    }
-    engine_->set_masters(masters);
+    start_from_weights();
   }
 }
 
 void Trainer::fetch(Fetched& fetched) {
   stream_->next(global_rows_, fetched.batch);
   fetched.end = stream_->cursor();
+}
+
+void Trainer::start_from_weights() {
+  state_ = {};
+  state_.seed = config_.run.seed;
+  state_.data_plan_hash = stream_->plan_hash();
+  if (!config_.model.path) return engine_->set_masters(initial_weights(engine_->table(), config_.run.seed));
+  const std::string& path = *config_.model.path;
+  std::vector<float> masters(static_cast<std::size_t>(engine_->table().total_elems));
+  checkpoint::read_hf_weights(checkpoint::open_model(path), engine_->table(), masters);
+  engine_->set_masters(masters);
+  // A checkpoint of another run is the parent of this one's first.
+  if (path_exists(path + "/" + checkpoint::kManifestName)) store_->set_parent(checkpoint::read_manifest(path).id());
 }
 
 bool Trainer::one_step() {
@@ -225,8 +260,11 @@ bool Trainer::one_step() {
   if (validation_ && (due(config_.train.eval_every) || last)) step.validation = validate(*engine_, *validation_);
   recorder_->step(state_, step, train_data_->dataset.source_names(),
                   due(config_.train.log_every) || last || state_.step == 1);
+  scores_.clear();
   if (step.validation) {
-    recorder_->score("val_loss", step.validation->total().nats_per_token(), "nats/token", state_.step);
+    const double nats = step.validation->total().nats_per_token();
+    if (std::isfinite(nats)) scores_[checkpoint::kBestScore] = nats;
+    recorder_->score("val_loss", nats, "nats/token", state_.step);
     recorder_->score("val_bits_per_byte", step.validation->total().bits_per_byte(), "bits/byte", state_.step);
   }
   if (due(config_.train.sample_every) || (last && config_.train.sample_every > 0)) draw_sample();
@@ -257,14 +295,14 @@ void Trainer::skip_or_stop(GateVerdict verdict, Recorder::Step& step) {
 }
 
 void Trainer::roll_back() {
-  if (saver_) saver_->wait();
+  finish_save();
   if (saved_step_ < 0) fail_gate("[gates] step {}: a spike before the first checkpoint cannot be rolled back", state_.step);
   if (state_.rollbacks >= kMaxRollbacks)
     fail_gate("[gates] step {}: {} rollbacks did not help, the run stops", state_.step, state_.rollbacks);
   const data::BatchCursor cursor = current_.end;
   const std::int64_t rollbacks = state_.rollbacks + 1;
   const RunState before = state_;
-  load(fmt::format("{}/checkpoints/{}", dir_, checkpoint::step_name(saved_step_)));
+  load(checkpoint::open_checkpoint(fmt::format("{}/checkpoints/{}", dir_, checkpoint::step_name(saved_step_))));
   state_.rollbacks = rollbacks;
   // The checkpoint's counts contain calls of this start, which the engine's context still counts.
   state_.counters = before.counters;
@@ -288,6 +326,7 @@ void Trainer::draw_sample() {
 }
 
 void Trainer::save() {
+  finish_save();
   recorder_->flush();
   RunState state = state_;
   state.counters.add(engine_->context().counters);
@@ -297,6 +336,7 @@ void Trainer::save() {
   checkpoint::CheckpointContents contents = checkpoint_contents(*engine_, state, device_staging_);
   contents.tokenizer_files = tokenizer_files_;
   contents.lineage = lineage_;
+  contents.scores = scores_;
   if (!saver_) {
     // The snapshot is kept only where the device's memory has room for it beside the plan.
     const auto bytes = static_cast<std::int64_t>(checkpoint::AsyncSaver::staging_bytes(contents));
@@ -304,11 +344,40 @@ void Trainer::save() {
       save_staging_.resize(static_cast<std::size_t>(bytes));
     saver_ = std::make_unique<checkpoint::AsyncSaver>(*store_, save_staging_);
   }
-  saver_->save(std::move(contents), {.keep_last = config_.train.keep_last});
-  saved_step_ = state_.step;
+  saver_->save(std::move(contents), retention_of(config_.train));
+  attempted_step_ = state_.step;
   recorder_->write_evidence(state_, *engine_, "running");
   recorder_->message(fmt::format("step {}  saving checkpoints/{} (stall {:.3f} s)", state_.step,
                                  checkpoint::step_name(state_.step), saver_->last_stall_s()));
+}
+
+// Waits for the save in flight. One that failed does not end the run: the checkpoint before it is intact, and the next
+// save is the next attempt.
+void Trainer::finish_save() {
+  if (!saver_) return;
+  std::string problem;
+  try {
+    saver_->wait();
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  saved_step_ = std::max(saved_step_, saver_->saved_step());
+  if (problem.empty()) return;
+  const std::string stays = saved_step_ < 0 ? "no checkpoint yet" : "the newest is " + checkpoint::step_name(saved_step_);
+  recorder_->failure(fmt::format("warning: checkpoint of step {}", attempted_step_),
+                     fmt::format("{}; training goes on, {}, the next save tries again", problem, stays), attempted_step_);
+}
+
+// Of the last save nobody tries again: its failure is the run's.
+void Trainer::finish_last_save() {
+  try {
+    saver_->wait();
+  } catch (const Error& error) {
+    saved_step_ = std::max(saved_step_, saver_->saved_step());
+    if (saved_step_ == attempted_step_) throw;
+    fail_runtime("{}; the last checkpoint could not be saved, {}; make room and give the same command again", error.what(),
+                 saved_step_ < 0 ? "there is no other" : checkpoint::step_name(saved_step_) + " stays");
+  }
 }
 
 TrainOutcome Trainer::run() {
@@ -322,11 +391,14 @@ TrainOutcome Trainer::run() {
   }
   recorder_->begin(state_.step > 0 ? state_.step : -1, num_steps_,
                    static_cast<std::int64_t>(train_data_->dataset.source_names().size()));
+  if (data_changed_)
+    recorder_->failure("the training data changed since this checkpoint",
+                       "accepted; goes on with the new data from its beginning", state_.step);
   try {
     while (state_.step < num_steps_ && one_step()) continue;
     outcome.stopped = state_.step < num_steps_;
-    if (saved_step_ != state_.step) save();
-    saver_->wait();
+    if (attempted_step_ != state_.step) save();
+    finish_last_save();
   } catch (const std::exception& error) {
     recorder_->failure("run failed", error.what(), state_.step);
     recorder_->finish(state_, *engine_, "failed");
@@ -340,8 +412,8 @@ TrainOutcome Trainer::run() {
 }  // namespace
 
 TrainOutcome train(const config::RunConfig& config, runtime::Device& device, const ops::Backend& backend,
-                   const std::vector<std::string>& argv) {
-  return Trainer(config, device, backend, argv).run();
+                   const std::vector<std::string>& argv, OnChangedData on_changed_data) {
+  return Trainer(config, device, backend, argv, on_changed_data).run();
 }
 
 }  // namespace ida::train

@@ -17,10 +17,14 @@ struct TrainOutcome {
   std::string run_dir;
 };
 
+// What to do when the training data is no longer what a checkpoint was trained on: refuse (kUsage), or go on with the new
+// data from its beginning and put that on record.
+enum class OnChangedData { kRefuse, kRestart };
+
 // Runs `config` on `device`. Idempotent: continues after the newest complete checkpoint of the run's folder, bitwise as
 // if it had never stopped; returns at once when the last step is there. Errors: kUsage for a configuration that
 // contradicts the folder's or the data, kGate when a gate stops the run, kCorrupt for damaged state.
 TrainOutcome train(const config::RunConfig& config, runtime::Device& device, const ops::Backend& backend,
-                   const std::vector<std::string>& argv);
+                   const std::vector<std::string>& argv, OnChangedData on_changed_data = OnChangedData::kRefuse);
 
 }  // namespace ida::train

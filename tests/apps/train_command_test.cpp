@@ -5,75 +5,12 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "program.h"
+#include "train_run.h"
 
 namespace ida::app_test {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int kSteps = 30;
-
-std::string corpus_file(int seed) {
-  constexpr const char* kWords[] = {"river", "stone", "cloud", "walks", "sings",  "under",
-                                    "over",  "the",   "a",     "quiet", "bright", "."};
-  std::string text;
-  std::uint32_t state = static_cast<std::uint32_t>(seed) * 2654435761u + 1u;
-  for (int i = 0; i < 400; ++i) {
-    state = state * 1664525u + 1013904223u;
-    text += kWords[(state >> 16) % 12];
-    text += (state >> 28) == 0 ? '\n' : ' ';
-  }
-  return text;
-}
-
-std::string config_text(const std::string& name) {
-  return "[run]\nname = \"" + name +
-         "\"\n[model]\nhidden_size = 32\nintermediate_size = 64\nnum_hidden_layers = 2\nnum_attention_heads = 4\n"
-         "num_key_value_heads = 2\n[tokenizer]\nvocab_size = 280\n[data]\ntrain = [\"corpus\"]\nvalid = "
-         "[\"held_out.txt\"]\n"
-         "seq_len = 32\n[optim]\nlr = 5e-3\n[train]\nsteps = 30\nglobal_batch_tokens = 128\neval_every = 5\nsave_every = "
-         "5\n"
-         "sample_every = 15\nsample_prompt = \"the\"\nsample_tokens = 8\nkeep_last = 0\n[precision]\nrecipe = \"fp32\"\n";
-}
-
-class TrainCommand : public ::testing::Test {
- protected:
-  void SetUp() override {
-    for (int i = 0; i < 6; ++i) space_.write("corpus/" + std::to_string(i) + ".txt", corpus_file(i));
-    space_.write("held_out.txt", corpus_file(99));
-  }
-  std::vector<std::string> call(const std::string& name, std::vector<std::string> more = {}) {
-    space_.write(name + ".toml", config_text(name));
-    std::vector<std::string> words = {"train", name + ".toml", "--threads", "1"};
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
-  Outcome train(const std::string& name, const std::vector<std::string>& more = {}) { return space_.run(call(name, more)); }
-  std::string run_file(const std::string& name, const std::string& file) {
-    return read_all(space_ / ("runs/" + name + "/" + file));
-  }
-
-  // Step -> loss, val_loss, gradient norm and learning rate as written; throughput is left out.
-  std::map<int, std::vector<std::string>> losses(const std::string& name) {
-    std::map<int, std::vector<std::string>> rows;
-    for (const nlohmann::json& row : read_json_lines(space_ / ("runs/" + name + "/metrics.jsonl"))) {
-      const int step = row["step"];
-      EXPECT_FALSE(rows.contains(step)) << "step " << step << " appears twice";
-      for (const char* key : {"loss", "val_loss", "grad_norm", "lr", "tokens"})
-        rows[step].push_back(row.contains(key) ? row[key].dump() : "absent");
-    }
-    return rows;
-  }
-  void expect_same_end(const std::string& name, const std::string& other) {
-    for (const char* file : {"checkpoints/step-30/model.safetensors", "checkpoints/step-30/optim.safetensors"}) {
-      ASSERT_FALSE(run_file(name, file).empty());
-      EXPECT_TRUE(run_file(name, file) == run_file(other, file)) << file << " of " << name << " and " << other;
-    }
-    EXPECT_EQ(losses(name), losses(other));
-  }
-  Workspace space_;
-};
 
 TEST_F(TrainCommand, LeavesACompleteRun) {
   const Outcome outcome = train("whole", {"--out", "figures.json"});
@@ -176,9 +113,18 @@ TEST_F(TrainCommand, ChangedDataIsRefused) {
   ASSERT_EQ(train("data", {"--set", "train.steps=30"}).code, 0);
   fs::remove_all(space_ / "runs/data/checkpoints/step-30");
   space_.write("corpus/0.txt", corpus_file(1234));
-  const Outcome changed = train("data");
-  EXPECT_EQ(changed.code, 2);
-  EXPECT_NE(changed.err.find("data"), std::string::npos) << changed.err;
+  expect_refused(train("data"), 2, {"training data changed", "--accept-changed-data"});
+  EXPECT_FALSE(exists(space_ / "runs/data/checkpoints/step-30"));
+
+  const Outcome accepted = train("data", {"--accept-changed-data"});
+  ASSERT_EQ(accepted.code, 0) << accepted.err;
+  EXPECT_NE(accepted.err.find("training data changed"), std::string::npos) << accepted.err;
+  const nlohmann::json before = read_json(space_ / "runs/data/checkpoints/step-25/state.json")["data"],
+                       after = read_json(space_ / "runs/data/checkpoints/step-30/state.json")["data"];
+  EXPECT_NE(after["plan_hash"], before["plan_hash"]);
+  EXPECT_EQ(after["epoch"], 0);
+  EXPECT_EQ(after["row"], 5 * 128 / 32) << "five steps from the beginning of the new data";
+  EXPECT_EQ(train("data").code, 0) << "accepted once, the new data is the run's data";
 }
 
 TEST_F(TrainCommand, ADamagedCheckpointIsPassedOver) {
@@ -242,9 +188,10 @@ TEST_F(TrainCommand, PlanKnowsTheSpeedOfAnEarlierStart) {
 }
 
 TEST_F(TrainCommand, TwoRunsInOneFolderAreRefused) {
-  const pid_t process = space_.start(call("locked", {"--set", "train.steps=100000"}));
+  const pid_t process = space_.start(call("locked", {"--set", "train.steps=100000", "--set", "train.keep_last=1"}));
   ASSERT_TRUE(space_.wait_for("runs/locked/checkpoints/step-5", process));
-  expect_refused(train("locked", {"--set", "train.steps=100000"}), 1, {"runs/locked", std::to_string(process)});
+  expect_refused(train("locked", {"--set", "train.steps=100000", "--set", "train.keep_last=1"}), 1,
+                 {"runs/locked", std::to_string(process)});
   kill(process, SIGTERM);
   EXPECT_EQ(space_.wait(process).code, 75);
 }

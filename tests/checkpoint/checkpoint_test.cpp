@@ -255,8 +255,13 @@ TEST(Store, RetentionKeepsWhatTheRuleSaysAndForeignFolders) {
   store.save(foreign);
   fs::create_directory(dir / "step-2");  // not readable as a checkpoint
   fs::create_directory(dir / "step-03");
-  for (int step = 10; step <= 60; step += 10) store.save(TinyState(step).contents());
-  store.apply_retention({.keep_last = 2, .keep_every = 40, .keep_steps = {10}}, 60, "run-a");
+  for (int step = 10; step <= 60; step += 10) {
+    const TinyState saved(step);
+    CheckpointContents contents = saved.contents();
+    if (step != 30) contents.scores = {{"val_loss", step == 10 ? 2.0 : 3.0 + step}};  // 30 was not validated
+    store.save(contents);
+  }
+  store.apply_retention({.keep_last = 2, .keep_every = 40, .keep_best = 1}, 60, "run-a");
   EXPECT_EQ(list_directory(dir.path()), (std::vector<std::string>{"latest", "step-03", "step-1", "step-10", "step-2",
                                                                   "step-40", "step-50", "step-60"}));
   // After going back to an earlier step, what was just saved stays although higher numbers exist.
@@ -293,6 +298,7 @@ TEST(AsyncSaver, WithoutStagingItSavesBeforeReturning) {
   CheckpointStore store(dir.path());
   AsyncSaver saver(store, {});
   saver.save(TinyState(1).contents(), {});
+  EXPECT_EQ(saver.saved_step(), 1);
   EXPECT_EQ(open_refusal(dir / "step-1"), "");
 }
 
@@ -307,6 +313,7 @@ TEST(AsyncSaver, ErrorsReachTheCallerOnce) {
   broken.state_json = "[";
   saver.save(broken, {});
   EXPECT_THROW(saver.wait(), Error);
+  EXPECT_EQ(saver.saved_step(), -1);
   EXPECT_NO_THROW(saver.wait());
   saver.save(broken, {});
   EXPECT_THROW(saver.save(contents, {}), Error);

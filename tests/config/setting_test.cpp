@@ -183,6 +183,8 @@ TEST(Setting, HashLeavesOutNamesSavingPrintingAndThreads) {
                                                "train.eval_every",
                                                "train.save_every",
                                                "train.keep_last",
+                                               "train.keep_every",
+                                               "train.keep_best",
                                                "train.sample_every",
                                                "train.sample_prompt",
                                                "train.sample_tokens",

@@ -1,6 +1,7 @@
 #include "data/build_shard.h"
 
 #include "base/parallel.h"
+#include "data/prepare_dataset.h"
 #include "data_test_util.h"
 
 namespace ida::data {
@@ -13,11 +14,16 @@ std::vector<std::int32_t> ids_of(const TokenDataset& dataset, std::int64_t docum
   return ids;
 }
 
+BuildReport build(const std::vector<Source>& sources, const TokenEncoder& encoder, const std::string& path,
+                  const BuildOptions& options = {}) {
+  return build_shard(sources, encoder, path, build_key_of(sources, hash_files(sources), encoder, options), options);
+}
+
 TEST(BuildShard, PutsBosAndEosOnce) {
   TempFolder folder;
   const std::vector<Source> sources = find_sources({folder.write("a.txt", "hi")});
   const auto built = [&](const TokenEncoder& encoder) {
-    build_shard(sources, encoder, folder / "a.shard");
+    build(sources, encoder, folder / "a.shard");
     return ids_of(TokenDataset::open({folder / "a.shard"}), 0);
   };
   EXPECT_EQ(built(ByteEncoder(true, true)), (std::vector<std::int32_t>{256, 'h', 'i', 257}));
@@ -37,7 +43,7 @@ TEST(BuildShard, CountsWhatItSkips) {
   folder.write("t/c", std::string("x\0y", 3));
   folder.write("t/.d", "hidden");
   const std::string lines = folder.write("l.jsonl", "{\"text\": \"\"}\n{\"text\": \"caf\xc3\xa9\"}\n");
-  const BuildReport report = build_shard(find_sources({folder / "t", lines}), ByteEncoder(), folder / "new/dir/a.shard");
+  const BuildReport report = build(find_sources({folder / "t", lines}), ByteEncoder(), folder / "new/dir/a.shard");
   EXPECT_EQ(report.num_documents, 2);
   EXPECT_EQ(report.num_tokens, 4 + 5 + 2 * 2);
   EXPECT_EQ(report.text_bytes, 9);
@@ -54,8 +60,8 @@ TEST(BuildShard, NothingToBuildLeavesNoFile) {
   TempFolder folder;
   folder.write("t/b", "");
   folder.write("t/c", std::string(3, '\0'));
-  expect_error(ExitCode::kUsage, {"no document with text (1 empty, 1 binary)"},
-               [&] { build_shard(find_sources({folder / "t"}), ByteEncoder(), folder / "a.shard"); });
+  expect_error(ExitCode::kUsage, {"no document to train on (1 empty, 1 binary, 0 without a target)"},
+               [&] { build(find_sources({folder / "t"}), ByteEncoder(), folder / "a.shard"); });
   EXPECT_EQ(folder.names(), std::vector<std::string>{"t"});
 }
 
@@ -71,14 +77,14 @@ TEST(BuildShard, SameBytesForAnyThreadCount) {
   for (const int threads : {1, 2, 5}) {
     set_num_threads(threads);
     const BuildReport report =
-        build_shard(sources, ByteEncoder(), folder / "a.shard", [&](const BuildReport&) { ++calls; });
+        build(sources, ByteEncoder(), folder / "a.shard", {.progress = [&](const BuildReport&) { ++calls; }});
     EXPECT_EQ(report.num_documents, 3000 - report.num_empty);
     files.push_back(read_all(folder / "a.shard"));
   }
   set_num_threads(before);
   EXPECT_EQ(files[0], files[1]);
   EXPECT_EQ(files[0], files[2]);
-  EXPECT_EQ(calls, 3 * 3);
+  EXPECT_EQ(calls, 3 * (1 + 3)) << "at the start and after each batch";
 }
 
 TEST(BuildShard, ErrorsOfWorkersArriveInDocumentOrder) {
@@ -87,7 +93,7 @@ TEST(BuildShard, ErrorsOfWorkersArriveInDocumentOrder) {
   for (int i = 1; i <= 500; ++i) lines += i % 100 == 50 ? "{bad\n" : "{\"text\": \"ok\"}\n";
   const std::string path = folder.write("l.jsonl", lines);
   expect_error(ExitCode::kCorrupt, {path + ":50:"},
-               [&] { build_shard(find_sources({path}), ByteEncoder(), folder / "a.shard"); });
+               [&] { build(find_sources({path}), ByteEncoder(), folder / "a.shard"); });
   EXPECT_FALSE(path_exists(folder / "a.shard"));
 }
 
@@ -110,7 +116,7 @@ TEST(PrepareDataset, BuildsOnceAndNoticesChanges) {
 TEST(PrepareDataset, MixesTextAndShards) {
   TempFolder folder;
   const ByteEncoder encoder;
-  build_shard(find_sources({folder.write("old.txt", "old")}), encoder, folder / "old.shard");
+  build(find_sources({folder.write("old.txt", "old")}), encoder, folder / "old.shard");
   const std::string text = folder.write("new.txt", "new");
   const PreparedData data = prepare_dataset({folder / "old.shard", text}, encoder, folder / "cache.shard");
   EXPECT_EQ(data.dataset.source_names(), (std::vector<std::string>{"new", "old"}));

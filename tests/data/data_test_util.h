@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -75,6 +76,9 @@ class ByteEncoder : public TokenEncoder {
     std::vector<std::int32_t> ids;
     for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
     return ids;
+  }
+  std::uint64_t text_bytes(std::span<const std::int32_t> ids) const override {
+    return static_cast<std::uint64_t>(std::count_if(ids.begin(), ids.end(), [](std::int32_t id) { return id < 256; }));
   }
   std::int64_t vocab_size() const override { return 258; }
   std::optional<std::int32_t> bos_id() const override { return bos_ ? std::optional(256) : std::nullopt; }

@@ -47,7 +47,7 @@ TEST(Inspect, MarksWhatIsNotTrained) {
             "  unused: 1 positions\n");
   const std::string dataset_text = describe_dataset(dataset);
   EXPECT_NE(dataset_text.find("1 shards, 2 documents, 9 tokens, vocabulary 258"), std::string::npos) << dataset_text;
-  EXPECT_NE(dataset_text.find("source a: 2 documents, 9 tokens (3 masked), 6 bytes of text"), std::string::npos)
+  EXPECT_NE(dataset_text.find("source a: 2 documents, 9 tokens (6 trained, 3 masked), 6 bytes of text"), std::string::npos)
       << dataset_text;
   EXPECT_NE(describe_stream(stream).find("3 rows of 4 tokens an epoch, 75.00% filled; 3 pieces"), std::string::npos)
       << describe_stream(stream);

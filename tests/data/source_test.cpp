@@ -2,7 +2,7 @@
 
 #include <sys/stat.h>
 
-#include "data/json_line.h"
+#include "data/document.h"
 #include "data_test_util.h"
 
 namespace ida::data {
@@ -13,6 +13,11 @@ std::vector<std::string> texts_of(const std::vector<Source>& sources) {
   for_each_document(
       sources, [&](std::string_view text, std::int32_t source) { texts.push_back(fmt::format("{}:{}", source, text)); });
   return texts;
+}
+
+std::string content_hash(const std::vector<std::string>& entries) {
+  const std::vector<Source> sources = find_sources(entries);
+  return hash_sources(sources, hash_files(sources));
 }
 
 TEST(Source, KindsNamesAndOrder) {
@@ -66,7 +71,7 @@ TEST(Source, HashSeesContentNamesAndOrder) {
   TempFolder folder;
   folder.write("t/a", "one");
   folder.write("t/b", "two");
-  const auto hash = [&] { return hash_sources(find_sources({folder / "t"})); };
+  const auto hash = [&] { return content_hash({folder / "t"}); };
   const std::string before = hash();
   EXPECT_EQ(hash(), before);
   folder.write("t/b", "twO");
@@ -76,42 +81,51 @@ TEST(Source, HashSeesContentNamesAndOrder) {
   std::filesystem::rename(folder / "t/b", folder / "t/c");
   EXPECT_NE(hash(), before);
   folder.write("t/b", "");
-  EXPECT_NE(hash_sources(find_sources({folder / "t/a", folder / "t/c"})),
-            hash_sources(find_sources({folder / "t/c", folder / "t/a"})));
+  EXPECT_NE(content_hash({folder / "t/a", folder / "t/c"}), content_hash({folder / "t/c", folder / "t/a"}));
 }
 
-TEST(JsonLine, TextAmongOtherKeys) {
-  EXPECT_EQ(
-      text_of_json_line("{\"id\": [1, {\"text\": 3}], \"text\": \"a\\u00e9\\n\\ud83d\\ude00\", \"m\": null}\r", "f:1"),
-      "a\xc3\xa9\n\xf0\x9f\x98\x80");
-  EXPECT_EQ(text_of_json_line("{\"text\": \"\"}", "f:1"), "");
-}
-
-TEST(JsonLine, RefusesOtherFormsByName) {
-  expect_error(ExitCode::kUsage, {"f:3", "messages"},
-               [] { text_of_json_line("{\"messages\": [{\"role\": \"user\"}]}", "f:3"); });
-  expect_error(ExitCode::kUsage, {"prompt"},
-               [] { text_of_json_line("{\"prompt\": \"a\", \"completion\": \"b\"}", "f:3"); });
-  expect_error(ExitCode::kUsage, {"instruction"}, [] { text_of_json_line("{\"instruction\": \"a\"}", "f:3"); });
-  expect_error(ExitCode::kUsage, {"without the key \"text\""},
-               [] { text_of_json_line("{\"body\": {\"text\": \"a\"}}", "f:3"); });
-}
-
-TEST(JsonLine, Malformed) {
-  for (const char* line : {"", "{", "{\"text\": \"a\"} x", "{\"text\": \"a\"", "{'text': 'a'}", "{\"text\": \"\\ud800\"}",
-                           "{\"text\": \"\xff\"}", "[\"text\"]", "\"text\"", "7", "{\"text\": 1}", "{\"text\": null}",
-                           "{\"text\": {\"text\": \"a\"}}", "{\"text\": [\"a\"]}", "{\"text\": \"a\", \"text\": \"b\"}",
-                           "{\"text\": \"a\", \"n\": 1e999}"}) {
-    expect_error(ExitCode::kCorrupt, {"f:9"}, [&] { text_of_json_line(line, "f:9"); });
-  }
-  const std::string deep = "{\"a\": " + std::string(200000, '[');
-  expect_error(ExitCode::kCorrupt, {"nested deeper"}, [&] { text_of_json_line(deep, "f:9"); });
-}
-
-TEST(JsonLine, ErrorsNameFileAndLine) {
+TEST(Source, ErrorsNameFileAndLine) {
   TempFolder folder;
   const std::string path = folder.write("d.jsonl", "{\"text\": \"a\"}\n\n{\"text\": \n");
   expect_error(ExitCode::kCorrupt, {path + ":3"}, [&] { texts_of(find_sources({path})); });
+}
+
+TEST(Source, ExtensionsChooseTheFilesOfAFolder) {
+  TempFolder folder;
+  folder.write("t/a.py", "ay");
+  folder.write("t/sub/b.md", "bee");
+  folder.write("t/c.txt", "no");
+  folder.write("t/py", "no");
+  folder.write("t/.d.py", "no");
+  const std::vector<Source> sources = find_requested_sources({{.path = folder / "t", .extensions = {"py", "md"}}});
+  EXPECT_EQ(texts_of(sources), (std::vector<std::string>{"0:ay", "0:bee"}));
+  EXPECT_EQ(sources[0].num_left_out, 3);
+  expect_error(ExitCode::kUsage, {"no file below"},
+               [&] { find_requested_sources({{.path = folder / "t", .extensions = {"cpp"}}}); });
+  expect_error(ExitCode::kUsage, {"not a folder"},
+               [&] { find_requested_sources({{.path = folder / "t/a.py", .extensions = {"py"}}}); });
+}
+
+// Every position that a document names leads to the documents after it.
+TEST(Source, ReadingGoesOnFromAnyPosition) {
+  TempFolder folder;
+  folder.write("t/a", "1");
+  folder.write("t/b", "2");
+  const std::vector<Source> sources = find_sources({folder.write("x.jsonl", "{\"text\": \"3\"}\n\n{\"text\": \"4\"}\n \n"),
+                                                    folder / "t", folder.write("y.jsonl", "{\"text\": \"5\"}")});
+  const auto rest = [&](const ReaderPosition& start) {
+    DocumentReader reader(sources, start);
+    std::vector<std::string> places;
+    for (RawDocument document; reader.next(document);) places.push_back(document.where());
+    return places;
+  };
+  std::vector<std::string> expected = rest({});
+  ASSERT_EQ(expected.size(), 5U);
+  DocumentReader reader(sources);
+  for (RawDocument document; reader.next(document);) {
+    expected.erase(expected.begin());
+    EXPECT_EQ(rest(document.next), expected);
+  }
 }
 
 }  // namespace

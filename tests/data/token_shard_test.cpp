@@ -82,6 +82,37 @@ TEST(TokenShard, RoundTrip) {
   }
 }
 
+TEST(TokenShard, AMaskMayComeWithALaterDocument) {
+  TempFolder folder;
+  std::vector<TestDocument> documents = counted_documents({11, 3, 4});
+  documents[1].trained = {0, 1, 0};
+  write_shard(folder / "a.shard", documents, test_info(20));
+  const TokenShard shard(folder / "a.shard");
+  EXPECT_TRUE(shard.has_mask());
+  for (std::int64_t at = 0; at < 18; ++at) EXPECT_EQ(shard.trained(at), at != 11 && at != 13) << at;
+}
+
+// The places of a shard of 20 GiB, without the file: every section begins where the one before it ends.
+TEST(TokenShard, PlacesBeyond32Bits) {
+  ShardFooter footer;
+  footer.vocab_size = 50000;
+  footer.has_mask = 1;
+  footer.num_tokens = 9'000'000'001;
+  footer.num_documents = 40'000'000;
+  footer.strings_bytes = 100;
+  const ShardLayout layout = shard_layout(footer);
+  EXPECT_EQ(layout.mask, 16U + 18'000'000'002U + 6U);
+  EXPECT_EQ(layout.offsets, layout.mask + 1'125'000'001U + 7U);
+  EXPECT_EQ(layout.text_bytes, layout.offsets + 8U * 40'000'001U);
+  EXPECT_EQ(layout.source_ids, layout.text_bytes + 8U * 40'000'000U);
+  EXPECT_EQ(layout.strings, layout.source_ids + 2U * 40'000'000U);
+  EXPECT_EQ(layout.hashes, layout.strings + 104U);
+  EXPECT_EQ(layout.num_chunks, (layout.hashes + kShardChunkBytes - 1) / kShardChunkBytes);
+  EXPECT_EQ(layout.footer, layout.hashes + 64U * layout.num_chunks);
+  footer.vocab_size = 70000;
+  EXPECT_EQ(shard_layout(footer).mask, 16U + 36'000'000'004U + 4U);
+}
+
 TEST(TokenShard, TokenWidthFollowsTheVocabulary) {
   TempFolder folder;
   for (const std::int64_t vocab : {65536, 65537, 2147483647}) {

@@ -224,8 +224,8 @@ TEST(MetricsJsonl, AFullDiskLeavesNoHalfLine) {
 
   EXPECT_EQ(code, ExitCode::kRuntime);
   EXPECT_EQ(read_file(path), before);
-  sink.write(record_at(2));  // the step did not count as written
-  EXPECT_EQ(steps_in(path), (std::vector<std::int64_t>{1, 2}));
+  sink.write(record_at(3));  // what the disk did not take comes first
+  EXPECT_EQ(steps_in(path), (std::vector<std::int64_t>{1, 2, 3}));
 }
 
 TEST(MetricsJsonl, SyncsEveryNthLine) {

@@ -43,6 +43,8 @@ TEST(TokenizerJson, OtherFeaturesAreRefusedByName) {
   };
   const std::vector<Case> cases = {
       {"/model/type", "Unigram", "model: type `Unigram`"},
+      {"/model/type", "WordPiece", "model: type `WordPiece`"},
+      {"/model/type", "WordLevel", "model: type `WordLevel`"},
       {"/model/dropout", 0.1, "dropout"},
       {"/model/continuing_subword_prefix", "##", "continuing_subword_prefix"},
       {"/model/end_of_word_suffix", "</w>", "end_of_word_suffix"},
@@ -80,6 +82,7 @@ TEST(TokenizerJson, ContradictionsAreCorrupt) {
       {"/model/vocab/b", 0, "given to both"},
       {"/model/vocab/b", -1, "id -1"},
       {"/model/vocab/b", 1 << 30, "id 1073741824"},
+      {"/model/vocab/b", 1 << 20, "id 1048576"},  // a few bytes of a file may not take a gigabyte
       {"/model/vocab/b", 1.5, "1.5"},
       {"/model/vocab/b", "1", "\"1\""},
       {"/model/merges", "a b", "an array"},

@@ -38,6 +38,8 @@ std::string resolved(const std::vector<std::string>& overrides) {
   text += fmt::format(" | {} {} {} {} {} {} {}", spec.recipe.name, static_cast<int>(spec.recompute),
                       static_cast<int>(spec.backward_scale), static_cast<int>(spec.engine_policy), spec.fallback_is_error,
                       spec.model.num_hidden_layers, global_batch_rows(config));
+  const checkpoint::Retention r = retention_of(config.train);
+  text += fmt::format(" | {} {} {}", r.keep_last, r.keep_every, r.keep_best);
   return text + fmt::format(" | {}", memory_limit(config, {}));
 }
 
@@ -52,6 +54,7 @@ INSTANTIATE_TEST_SUITE_P(Keys, SetupEffect,
                                            "optim.weight_decay=0.3", "optim.clip_norm=2.0", "optim.schedule=cosine",
                                            "optim.warmup_steps=3", "optim.wsd_decay_fraction=0.5", "optim.min_lr_ratio=0.5",
                                            "optim.decay=all", "train.steps=50", "train.global_batch_tokens=512",
+                                           "train.keep_last=1", "train.keep_every=50", "train.keep_best=2",
                                            "train.recompute=block", "precision.recipe=bf16", "precision.state=bf16",
                                            "precision.backward_scale=sum", "evidence.engine=native",
                                            "evidence.on_fallback=record", "device.memory_limit=1GiB"));
