@@ -56,8 +56,8 @@ void Decoder::embed(const Pass& pass, const TensorView& x) const {
 }
 
 void Decoder::linear(const Pass& pass, ops::SiteId site, const LinearParams& p, const TensorView& x,
-                     const TensorView& y) const {
-  ops::GemmArgs args{.a = x, .b = param(pass.buffers.weights, p.weight, p.out_features, p.in_features), .c = y, .bias = {}};
+                     const TensorView& y, const TensorView& residual) const {
+  ops::GemmArgs args{.a = x, .b = param(pass.buffers.weights, p.weight, p.out_features, p.in_features), .c = y, .bias = {}, .residual = residual};
   if (p.bias >= 0) args.bias = param(pass.buffers.weights, p.bias, 1, p.out_features);
   ops::gemm(pass.context, site, ops::Pass::kFprop, args);
 }
@@ -102,9 +102,7 @@ void Decoder::attention_half(const Pass& pass, std::int64_t layer, const LayerAc
   ops::attention_forward(
       context, attention_desc(config_, layer, compute_, pass.batch, keys.rows),
       {.q = v.q, .k = keys, .v = values, .segments = pass.batch.segments, .o = a.attn_out, .lse = a.lse});
-  linear(pass, layer_site(layer, LayerSite::kO), p.o, a.attn_out, a.x_mid);
-  ops::add(context, {.rows = rows, .cols = config_.hidden_size, .dtype = compute_},
-           {.a = a.x_in, .b = a.x_mid, .y = a.x_mid});
+  linear(pass, layer_site(layer, LayerSite::kO), p.o, a.attn_out, a.x_mid, a.x_in);
 }
 
 void Decoder::store_keys_values(const Pass& pass, std::int64_t layer, const TensorView& k, const TensorView& v) const {
@@ -138,9 +136,7 @@ void Decoder::mlp_inner(const Pass& pass, std::int64_t layer, const LayerActivat
 }
 
 void Decoder::mlp_output(const Pass& pass, std::int64_t layer, const LayerActivations& a, const TensorView& x_out) const {
-  linear(pass, layer_site(layer, LayerSite::kDown), layers_[static_cast<std::size_t>(layer)].down, a.act, x_out);
-  ops::add(pass.context, {.rows = pass.rows(), .cols = config_.hidden_size, .dtype = compute_},
-           {.a = a.x_mid, .b = x_out, .y = x_out});
+  linear(pass, layer_site(layer, LayerSite::kDown), layers_[static_cast<std::size_t>(layer)].down, a.act, x_out, a.x_mid);
 }
 
 void Decoder::final_norm(const Pass& pass, const TensorView& x, const TensorView& normed, const TensorView& rstd) const {

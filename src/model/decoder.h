@@ -115,7 +115,9 @@ class Decoder {
   void final_norm(const Pass& pass, const TensorView& x, const TensorView& normed, const TensorView& rstd) const;
   void store_keys_values(const Pass& pass, std::int64_t layer, const TensorView& k, const TensorView& v) const;
 
-  void linear(const Pass& pass, ops::SiteId site, const LinearParams& p, const TensorView& x, const TensorView& y) const;
+  // y = x W^T (+ b) (+ residual, where the site adds one)
+  void linear(const Pass& pass, ops::SiteId site, const LinearParams& p, const TensorView& x, const TensorView& y,
+              const TensorView& residual = {}) const;
   void linear_backward(const Pass& pass, ops::SiteId site, const LinearParams& p, const TensorView& x, const TensorView& dy,
                        const TensorView& dx) const;
   void head_loss(const Pass& pass, const TensorView& hidden, const TensorView& nll, bool with_gradient) const;

@@ -24,7 +24,8 @@ std::vector<ops::GemmSite> gemm_sites(const ModelConfig& c, std::int64_t rows, s
                      .rows = rows,
                      .in_features = c.q_cols(),
                      .out_features = c.hidden_size,
-                     .has_bias = c.o_bias});
+                     .has_bias = c.o_bias,
+                     .adds_residual = true});
     sites.push_back({.name = prefix + "mlp.gate_up_proj",
                      .module = ops::Module::kGateUp,
                      .layer = layer,
@@ -38,7 +39,8 @@ std::vector<ops::GemmSite> gemm_sites(const ModelConfig& c, std::int64_t rows, s
                      .rows = rows,
                      .in_features = c.intermediate_size,
                      .out_features = c.hidden_size,
-                     .has_bias = c.mlp_bias});
+                     .has_bias = c.mlp_bias,
+                     .adds_residual = true});
   }
   sites.push_back({.name = "lm_head",
                    .module = ops::Module::kHead,

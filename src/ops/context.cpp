@@ -58,6 +58,7 @@ void gemm(Context& context, SiteId site, Pass pass, const GemmArgs& args) {
   expect(info.name, "b", args.b, b_shape.first, b_shape.second, desc.b_dtype);
   expect(info.name, "c", args.c, desc.m, desc.n, desc.c_dtype);
   if (desc.has_bias) expect(info.name, "bias", args.bias, 1, desc.n, desc.b_dtype);
+  if (desc.has_residual) expect(info.name, "residual", args.residual, desc.m, desc.n, desc.c_dtype);
 
   Refusal refusal;
   const auto& impl = planned_impl(context, row, desc, refusal);

@@ -6,9 +6,9 @@
 namespace ida::ops {
 
 std::string GemmDesc::to_string() const {
-  return fmt::format("{}[{},{}] = {}{}[{},{}] x {}{}[{},{}]{}{}", dtype_name(c_dtype), m, n, dtype_name(a_dtype),
+  return fmt::format("{}[{},{}] = {}{}[{},{}] x {}{}[{},{}]{}{}{}", dtype_name(c_dtype), m, n, dtype_name(a_dtype),
                      a_transposed ? "^T" : "", m, k, dtype_name(b_dtype), b_transposed ? "^T" : "", k, n,
-                     accumulate ? " + C" : "", has_bias ? " + bias" : "");
+                     accumulate ? " + C" : "", has_bias ? " + bias" : "", has_residual ? " + residual" : "");
 }
 std::string RmsNormDesc::to_string() const {
   return fmt::format("{}[{}, {} x {}] eps {}", dtype_name(dtype), rows, num_groups, cols, eps);

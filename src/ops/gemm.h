@@ -1,7 +1,8 @@
-// C[m,n] = alpha * op(A) op(B) (+ C when accumulating) (+ bias[n]).
+// C[m,n] = alpha * op(A) op(B) (+ C when accumulating) (+ bias[n]) (+ R[m,n], the residual stream).
 // op(A) is [m,k]: A stored [m,k], or [k,m] when a_transposed. op(B) is [k,n]: B stored [k,n], or [n,k] when
 // b_transposed. Products of bf16 operands are exact in f32; sums are f32 in an order that does not depend on the
-// row's position in C, on m, or on the number of threads. Rounded once to C's type.
+// row's position in C, on m, or on the number of threads. Rounded once to C's type; with R, engines may round the product
+// before R is added (the CPU's do).
 #pragma once
 #include <cstdint>
 #include <string>
@@ -19,6 +20,7 @@ struct GemmDesc {
   bool b_transposed = false;
   bool accumulate = false;  // C must be f32
   bool has_bias = false;    // not together with accumulate
+  bool has_residual = false;  // not together with accumulate
   DType a_dtype = DType::kF32;
   DType b_dtype = DType::kF32;
   DType c_dtype = DType::kF32;
@@ -31,6 +33,7 @@ struct GemmArgs {
   TensorView b;     // [k, n] or [n, k]
   TensorView c;     // [m, n]
   TensorView bias;  // [1, n], type of B; empty when there is none
+  TensorView residual = {};  // [m, n], type of C; empty when there is none; not C
   float alpha = 1.0f;
 };
 

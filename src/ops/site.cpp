@@ -67,6 +67,7 @@ GemmDesc site_desc(const GemmSite& site, Pass pass, std::int64_t rows, const Sit
               .k = site.in_features,
               .b_transposed = true,
               .has_bias = site.has_bias,
+              .has_residual = site.adds_residual,
               .a_dtype = dtypes.activation,
               .b_dtype = dtypes.weight,
               .c_dtype = dtypes.activation};

@@ -32,6 +32,7 @@ struct GemmSite {
   std::int64_t in_features = 0;
   std::int64_t out_features = 0;
   bool has_bias = false;
+  bool adds_residual = false;  // fprop adds the residual stream to y
 };
 
 // What a (site, pass) resolved to.

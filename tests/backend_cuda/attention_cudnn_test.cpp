@@ -129,7 +129,9 @@ TEST_F(CudnnAttentionNumbers, UniformAwkward) {
   }
 }
 
-TEST_F(CudnnAttentionNumbers, Packed) {
+// Packed documents and windows are refused (attention_cudnn_problem.cpp): on an H200 with 9.19 some of the disabled tests
+// below fail, with wrong gradients or an illegal instruction. They stay as what must pass before that refusal goes.
+TEST_F(CudnnAttentionNumbers, DISABLED_Packed) {
   for (const Shape& shape : {Shape{9, 3, 64}, Shape{9, 3, 128}, Shape{4, 4, 64}, Shape{4, 4, 128}}) {
     expect_agrees(shape, {.lengths = {700, 1, 128, 1000, 219}, .documents = 16, .max_len = 2048});
     expect_agrees(shape, {.lengths = {129, 0, 2, 65, 0, 0, 300}, .gap = 3, .documents = 8, .max_len = 512});
@@ -138,7 +140,7 @@ TEST_F(CudnnAttentionNumbers, Packed) {
 }
 
 // Empty documents before, between and after others.
-TEST_F(CudnnAttentionNumbers, EmptyDocuments) {
+TEST_F(CudnnAttentionNumbers, DISABLED_EmptyDocuments) {
   for (const std::int64_t head_dim : {64, 256}) {
     expect_agrees({4, 2, head_dim}, {.lengths = {0, 1208, 0, 840, 0}, .documents = 8, .max_len = 2048});
   }
@@ -146,7 +148,7 @@ TEST_F(CudnnAttentionNumbers, EmptyDocuments) {
 
 // lse below -88.7, where exp(-lse) leaves f32: what a tile holds past the end of a document must be masked first.
 TEST_F(CudnnAttentionNumbers, VeryNegativeScores) {
-  for (const std::int64_t documents : {0, 4}) {
+  for (const std::int64_t documents : {0}) {
     const Packing packing = {.lengths = {192, 192}, .documents = documents, .max_len = 192};
     AttentionCase host = host_case({2, 2, 64}, packing);
     host.q.for_each([&](std::int64_t row, std::int64_t col) {
@@ -170,7 +172,7 @@ TEST_F(CudnnAttentionNumbers, VeryNegativeScores) {
 }
 
 // Other values in one document change no bit of another's output.
-TEST_F(CudnnAttentionNumbers, DocumentsDoNotSeeEachOther) {
+TEST_F(CudnnAttentionNumbers, DISABLED_DocumentsDoNotSeeEachOther) {
   const Packing packing = {.lengths = {300, 500, 200}, .documents = 8, .max_len = 1024};
   AttentionCase host = host_case({4, 2, 64}, packing);
   DeviceProblem device(promised(host.desc, packing), 8);
@@ -190,13 +192,13 @@ TEST_F(CudnnAttentionNumbers, DocumentsDoNotSeeEachOther) {
   EXPECT_TRUE(second_document() == before);
 }
 
-TEST_F(CudnnAttentionNumbers, Window) {
+TEST_F(CudnnAttentionNumbers, DISABLED_Window) {
   expect_agrees({9, 3, 64, 100}, {.lengths = {1000, 1000}, .max_len = 1000});
   expect_agrees({9, 3, 64, 100}, {.lengths = {700, 1, 128, 1000}, .documents = 16, .max_len = 1000});
 }
 
 // Inputs of rows in no document are not looked at.
-TEST_F(CudnnAttentionNumbers, NaNBetweenDocuments) {
+TEST_F(CudnnAttentionNumbers, DISABLED_NaNBetweenDocuments) {
   const Packing packing = {.lengths = {129, 65, 300}, .gap = 40, .documents = 8, .max_len = 512};
   AttentionCase host = host_case({4, 2, 64}, packing);
   const Expected expected = expected_of(host, packing.lengths, packing.gap);
@@ -220,7 +222,7 @@ TEST_F(CudnnAttentionNumbers, NaNBetweenDocuments) {
 }
 
 // One captured graph serves every table with the promised bounds.
-TEST_F(CudnnAttentionNumbers, GraphOutlivesItsDocuments) {
+TEST_F(CudnnAttentionNumbers, DISABLED_GraphOutlivesItsDocuments) {
   const Shape shape = {9, 3, 64};
   const std::vector<Packing> packings = {{.lengths = {700, 100, 200}, .documents = 8, .max_len = 1024},
                                          {.lengths = {1000}, .documents = 8, .max_len = 1024},
@@ -270,7 +272,7 @@ TEST_F(CudnnAttentionNumbers, DeterministicBackwardHasTheSameBits) {
 }
 
 // What the library launches, by CUPTI; also shows that the window sees its kernels and ours.
-TEST_F(CudnnAttentionNumbers, KernelsOfAWindow) {
+TEST_F(CudnnAttentionNumbers, DISABLED_KernelsOfAWindow) {
   const Packing packing = {.lengths = {700, 100}, .documents = 8, .max_len = 1024};
   const AttentionCase host = host_case({9, 3, 64}, packing);
   DeviceProblem device(promised(host.desc, packing), 8);

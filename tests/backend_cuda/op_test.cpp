@@ -253,7 +253,7 @@ TEST_F(CudaTest, Gemm) {
   };
   for (const Case& c : {Case{1, 1, 1}, {127, 129, 65}, {128, 256, 512}, {1000, 712, 33}, {3, 50257, 64}}) {
     for (const DType dtype : kTypes) {
-      for (int form = 0; form < 8; ++form) {
+      for (int form = 0; form < 10; ++form) {
         const bool accumulate = form >= 4 && form < 7;
         const ops::GemmDesc desc{.m = c.m,
                                  .n = c.n,
@@ -261,13 +261,15 @@ TEST_F(CudaTest, Gemm) {
                                  .a_transposed = (form & 1) != 0,
                                  .b_transposed = (form & 2) != 0,
                                  .accumulate = accumulate,
-                                 .has_bias = form == 7,
+                                 .has_bias = form == 7 || form == 9,
+                                 .has_residual = form >= 8,
                                  .a_dtype = dtype,
                                  .b_dtype = dtype,
                                  .c_dtype = accumulate ? DType::kF32 : dtype};
         Twin a = twin(dtype, desc.a_transposed ? c.k : c.m, desc.a_transposed ? c.m : c.k).random(1);
         Twin b = twin(dtype, desc.b_transposed ? c.n : c.k, desc.b_transposed ? c.k : c.n).random(2);
         Twin bias = twin(dtype, 1, c.n).random(3);
+        Twin residual = twin(dtype, c.m, c.n, 8).random(5);
         const auto& reference = ops::choose(cpu_->backend().gemm, desc, cpu().device, "gemm");
         for (const auto& impl : gpu_->backend().gemm) {
           if (impl.supports(desc, gpu().device)) continue;
@@ -283,14 +285,16 @@ TEST_F(CudaTest, Gemm) {
             }
             chosen.run(
                 desc,
-                {.a = a.*at, .b = b.*at, .c = out.*at, .bias = desc.has_bias ? bias.*at : TensorView{}, .alpha = 0.5f},
+                {.a = a.*at, .b = b.*at, .c = out.*at, .bias = desc.has_bias ? bias.*at : TensorView{},
+                 .residual = desc.has_residual ? residual.*at : TensorView{}, .alpha = 0.5f},
                 {side.context.device, workspace, side.context.queue});
           };
           run(*cpu_, reference, &Twin::cpu);
           run(*gpu_, impl, &Twin::gpu);
-          // With operands that are not 16-byte aligned the library rounds the product before it adds the bias: two
-          // roundings of 2^-9, each 1.1e-3 by norm.
-          const double bar = dtype != DType::kBF16 || accumulate ? 5e-6 : desc.has_bias ? 4e-3 : 1e-3;
+          // The library may round the product before it adds the bias, the CPU does so before the residual: two roundings
+          // of 2^-9, each 1.1e-3 by norm.
+          const bool two_roundings = desc.has_bias || desc.has_residual;
+          const double bar = dtype != DType::kBF16 || accumulate ? 5e-6 : two_roundings ? 4e-3 : 1e-3;
           EXPECT_LT(out.error(), bar) << impl.name << " " << desc.to_string();
         }
       }

@@ -95,5 +95,16 @@ TEST_F(SharedLibraryTest, SymbolsOfALibraryThatIsThere) {
   EXPECT_NE(library.reason.find("symbol no_such_function is missing"), std::string::npos) << library.reason;
 }
 
+TEST(SharedLibrary, AnOlderVersionIsPassedOverWithItsNumber) {
+  LibrarySearch search{.soname = "libm.so.6", .environment = "IDA_TEST_NO_SUCH_VARIABLE", .wheel_folders = {}, .folders = {}};
+  search.version_function = "no_such_function";  // version 0
+  search.min_version = 7;
+  const SharedLibrary old = open_library(search);
+  EXPECT_EQ(old.handle, nullptr);
+  EXPECT_NE(old.reason.find("version 0, older than 7"), std::string::npos) << old.reason;
+  search.min_version = 0;
+  EXPECT_NE(open_library(search).handle, nullptr);
+}
+
 }  // namespace
 }  // namespace ida::cuda

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/gemm_kernels.h"
 #include "backend/cpu/isa.h"
+#include "backend/cpu/gemm_residual.h"
 #include "base/parallel.h"
 
 namespace ida::cpu {
@@ -272,7 +273,10 @@ std::int64_t workspace_bytes(const GemmDesc& desc, const runtime::DeviceInfo& de
   return make_plan(desc, gemm_kernels(device.cpu), num_threads()).workspace_bytes();
 }
 
-void run(const GemmDesc& desc, const GemmArgs& args, const ops::Launch& launch) { BlockedGemm(desc, args, launch).run(); }
+void run(const GemmDesc& desc, const GemmArgs& args, const ops::Launch& launch) {
+  BlockedGemm(desc, args, launch).run();
+  add_residual(desc, args, launch);
+}
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 #include "backend/cpu/gemm_definition.h"
 
+#include "backend/cpu/gemm_residual.h"
 #include "base/parallel.h"
 #include "formats/bf16.h"
 
@@ -47,10 +48,11 @@ ops::Refusal supports(const ops::GemmDesc& desc, const runtime::DeviceInfo&) {
   return ops::kAccepted;
 }
 
-void run(const ops::GemmDesc& desc, const ops::GemmArgs& args, const ops::Launch&) {
+void run(const ops::GemmDesc& desc, const ops::GemmArgs& args, const ops::Launch& launch) {
   parallel_for(desc.m, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) compute_row(desc, args, row);
   });
+  add_residual(desc, args, launch);
 }
 
 }  // namespace

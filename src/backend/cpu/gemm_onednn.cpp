@@ -7,6 +7,7 @@
 #include "backend/cpu/gemm_kernels.h"
 #include "backend/cpu/isa.h"
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/gemm_residual.h"
 #include "base/parallel.h"
 #include "formats/bf16.h"
 
@@ -252,6 +253,7 @@ std::int64_t workspace_bytes(const GemmDesc& desc, const runtime::DeviceInfo&) {
 
 void run(const GemmDesc& desc, const GemmArgs& args, const ops::Launch& launch) {
   OneDnnGemm(desc, args.b.row_stride).run(args, launch);
+  add_residual(desc, args, launch);
 }
 
 }  // namespace

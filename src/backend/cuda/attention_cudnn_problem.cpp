@@ -1,5 +1,7 @@
 #include "backend/cuda/attention_cudnn_problem.h"
 
+#include "backend/cuda/cudnn_api.h"
+
 namespace ida::cuda {
 namespace {
 
@@ -22,7 +24,6 @@ bool is_grouped(const AttentionDesc& desc) { return desc.num_heads != desc.num_k
 
 // ---- what is taken ----
 
-constexpr int kOldestVersion = 91600;  // before: other rules for lengths that are no multiple of 128
 constexpr std::int64_t kMaxScoreBytes = std::int64_t{4} << 30;
 
 // dS of every document, kept for a deterministic grad_q.
@@ -31,6 +32,10 @@ std::int64_t score_bytes(const AttentionDesc& desc) {
 }
 
 Refusal refusal_of_layout(const AttentionDesc& desc) {
+  if (!kTakesPackedAndWindows && !desc.uniform)
+    return {RefusalKind::kNotPromoted, "packed documents fail their tests on cuDNN 9.19"};
+  if (!kTakesPackedAndWindows && desc.window > 0)
+    return {RefusalKind::kNotPromoted, "windows fail their tests on cuDNN 9.19"};
   if (desc.q_rows != desc.kv_rows || desc.max_document_len == 0 || (!desc.uniform && desc.max_documents == 0)) {
     return {RefusalKind::kShape, "needs self-attention over documents of a known largest number and length"};
   }
@@ -49,7 +54,7 @@ Refusal cudnn_attention_forward_supports(const AttentionDesc& desc, const runtim
   if (device.backend != runtime::BackendKind::kCuda) return {RefusalKind::kHardware, "needs a CUDA device"};
   if (device.sm != 90) return {RefusalKind::kNotPromoted, "cuDNN's attention is checked on sm_90 only"};
   if (device.cudnn_version == 0) return {RefusalKind::kLibrary, "libcudnn.so.9 was not found"};
-  if (device.cudnn_version < kOldestVersion) return {RefusalKind::kLibrary, "needs cuDNN 9.16 or newer"};
+  if (device.cudnn_version < kOldestCudnn) return {RefusalKind::kLibrary, "needs cuDNN 9.16 or newer"};
   if (desc.dtype != DType::kBF16) return {RefusalKind::kDType, "takes bf16"};
   if (desc.head_dim % 8 != 0 || desc.head_dim > 256) {
     return {RefusalKind::kShape, "head_dim must be a multiple of 8, at most 256"};

@@ -12,7 +12,9 @@ namespace {
 const LibrarySearch kSearch = {.soname = "libcudnn.so.9",
                                .environment = "IDA_CUDNN_LIBRARY",
                                .wheel_folders = {"nvidia/cudnn/lib"},
-                               .folders = {"/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/usr/lib/x86_64-linux-gnu"}};
+                               .folders = {"/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/usr/lib/x86_64-linux-gnu"},
+                               .version_function = "cudnnGetVersion",
+                               .min_version = kOldestCudnn};
 
 struct Found {
   std::optional<CudnnApi> api;

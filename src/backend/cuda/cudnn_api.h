@@ -7,6 +7,9 @@
 
 namespace ida::cuda {
 
+// Before: other rules for lengths that are no multiple of 128.
+inline constexpr int kOldestCudnn = 91600;
+
 struct CudnnApi {
   decltype(&::cudnnGetVersion) get_version = nullptr;
   decltype(&::cudnnGetErrorString) get_error_string = nullptr;

@@ -37,20 +37,23 @@ struct Layout {
 }  // namespace
 
 std::string GemmKey::to_string() const {
-  return fmt::format("{} | strides {} {} {} | align {}", desc.to_string(), a_stride, b_stride, c_stride, alignment_bytes);
+  return fmt::format("{} | strides {} {} {} {} | align {}", desc.to_string(), a_stride, b_stride, c_stride, residual_stride,
+                     alignment_bytes);
 }
 
 // Descriptors of one problem.
 struct GemmPlans::Problem {
   cublasLtMatmulDesc_t op = nullptr;
   Layout a, b, c;
+  Layout added;  // what beta multiplies: the residual, or C itself
 
   Problem(const GemmKey& key, const void* bias)
       : a(key.desc.a_dtype, key.desc.a_transposed ? key.desc.k : key.desc.m,
           key.desc.a_transposed ? key.desc.m : key.desc.k, key.a_stride),
         b(key.desc.b_dtype, key.desc.b_transposed ? key.desc.n : key.desc.k,
           key.desc.b_transposed ? key.desc.k : key.desc.n, key.b_stride),
-        c(key.desc.c_dtype, key.desc.m, key.desc.n, key.c_stride) {
+        c(key.desc.c_dtype, key.desc.m, key.desc.n, key.c_stride),
+        added(key.desc.c_dtype, key.desc.m, key.desc.n, key.desc.has_residual ? key.residual_stride : key.c_stride) {
     const CublasLtApi& api = *cublaslt();
     check_lt(api.matmul_desc_create(&op, CUBLAS_COMPUTE_32F, CUDA_R_32F), "matmul descriptor");
     // The library's first operand is our B, its second our A.
@@ -90,8 +93,8 @@ std::vector<cublasLtMatmulHeuristicResult_t> GemmPlans::candidates(const Problem
       "preference");
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(count));
   int found = 0;
-  const cublasStatus_t status = api.heuristic(handle_, problem.op, problem.b.handle, problem.a.handle, problem.c.handle,
-                                              problem.c.handle, preference, count, results.data(), &found);
+  const cublasStatus_t status = api.heuristic(handle_, problem.op, problem.b.handle, problem.a.handle,
+                                              problem.added.handle, problem.c.handle, preference, count, results.data(), &found);
   api.preference_destroy(preference);
   results.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<std::size_t>(found) : 0);
   std::erase_if(results, [](const auto& r) { return r.state != CUBLAS_STATUS_SUCCESS; });
@@ -113,13 +116,16 @@ void GemmPlans::run(const ops::GemmDesc& desc, const ops::GemmArgs& args, std::s
                     .a_stride = args.a.row_stride,
                     .b_stride = args.b.row_stride,
                     .c_stride = args.c.row_stride,
+                    .residual_stride = args.residual.row_stride,
                     .alignment_bytes = std::min({alignment_of(args.a.data), alignment_of(args.b.data),
-                                                 alignment_of(args.c.data), alignment_of(args.bias.data)})};
+                                                 alignment_of(args.c.data), alignment_of(args.bias.data),
+                                                 alignment_of(args.residual.data)})};
   const Problem problem(key, args.bias.data);
   const Plan& chosen = plan(key, problem);
-  const float beta = desc.accumulate ? 1.0f : 0.0f;
+  const float beta = desc.accumulate || desc.has_residual ? 1.0f : 0.0f;
+  const void* added = desc.has_residual ? args.residual.data : args.c.data;
   check_lt(api.matmul(handle_, problem.op, &args.alpha, args.b.data, problem.b.handle, args.a.data, problem.a.handle, &beta,
-                      args.c.data, problem.c.handle, args.c.data, problem.c.handle, &chosen.algo, workspace.data(),
+                      added, problem.added.handle, args.c.data, problem.c.handle, &chosen.algo, workspace.data(),
                       workspace.size(), stream_),
            desc.to_string());
 }

@@ -20,6 +20,7 @@ struct GemmKey {
   std::int64_t a_stride = 0;
   std::int64_t b_stride = 0;
   std::int64_t c_stride = 0;
+  std::int64_t residual_stride = 0;
   std::int64_t alignment_bytes = 16;  // of every operand, at most 16
   std::string to_string() const;
 };

@@ -18,6 +18,8 @@ void run(const ops::GemmDesc& desc, const ops::GemmArgs& args, const ops::Launch
                           .b = args.b.data,
                           .c = args.c.data,
                           .bias = desc.has_bias ? args.bias.data : nullptr,
+                          .residual = desc.has_residual ? args.residual.data : nullptr,
+                          .residual_stride = args.residual.row_stride,
                           .a_stride = args.a.row_stride,
                           .b_stride = args.b.row_stride,
                           .c_stride = args.c.row_stride,

@@ -72,6 +72,12 @@ std::string path_of(void* handle, const std::string& asked_for) {
   return asked_for;
 }
 
+std::size_t version_of(void* handle, const LibrarySearch& search) {
+  if (search.version_function == nullptr) return search.min_version;
+  const auto function = reinterpret_cast<std::size_t (*)()>(dlsym(handle, search.version_function));
+  return function == nullptr ? 0 : function();
+}
+
 }  // namespace
 
 std::vector<std::string> library_candidates(const LibrarySearch& search) {
@@ -89,14 +95,22 @@ SharedLibrary open_library(const LibrarySearch& search) {
   SharedLibrary library;
   for (const std::string& candidate : library_candidates(search)) {
     library.handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library.handle != nullptr) {
-      library.path = path_of(library.handle, candidate);
+    if (!library.reason.empty()) library.reason += "; ";
+    if (library.handle == nullptr) {
+      const char* error = dlerror();
+      library.reason += error == nullptr ? candidate : error;
+      continue;
+    }
+    library.path = path_of(library.handle, candidate);
+    const std::size_t version = version_of(library.handle, search);
+    if (version >= search.min_version) {
       library.reason.clear();
       return library;
     }
-    const char* error = dlerror();
-    if (!library.reason.empty()) library.reason += "; ";
-    library.reason += error == nullptr ? candidate : error;
+    library.reason += library.path + ": version " + std::to_string(version) + ", older than " +
+                      std::to_string(search.min_version);
+    dlclose(library.handle);  // only its version was asked: it has started nothing
+    library.handle = nullptr;
   }
   return library;
 }

@@ -12,6 +12,9 @@ struct LibrarySearch {
   const char* environment;                 // variable with a path of the library: "IDA_CUDNN_LIBRARY"
   std::vector<const char*> wheel_folders;  // as Python packages lay it out: "nvidia/cudnn/lib"
   std::vector<const char*> folders;        // "/usr/local/cuda/lib64"
+  // A library that is older is passed over: `version_function` takes nothing and returns its version.
+  const char* version_function = nullptr;
+  std::size_t min_version = 0;
 };
 
 // What dlopen would be asked for, in order. Only files that exist, beside the bare name.

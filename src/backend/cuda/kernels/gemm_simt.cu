@@ -56,6 +56,7 @@ __global__ void __launch_bounds__(kThreads) gemm_simt_kernel(GemmSimt g) {
       float value = g.alpha * sum[i][j];
       if (g.bias != nullptr) value += to_float(static_cast<const B*>(g.bias)[col]);
       if (g.accumulate) value += to_float(*c);
+      if (g.residual != nullptr) value += to_float(static_cast<const C*>(g.residual)[row * g.residual_stride + col]);
       *c = from_float<C>(value);
     }
   }

@@ -17,7 +17,9 @@ struct GemmSimt {
   const void* a = nullptr;
   const void* b = nullptr;
   void* c = nullptr;
-  const void* bias = nullptr;  // type of b, or null
+  const void* bias = nullptr;      // type of b, or null
+  const void* residual = nullptr;  // [m, n], type of c, or null
+  std::int64_t residual_stride = 0;
   std::int64_t a_stride = 0;
   std::int64_t b_stride = 0;
   std::int64_t c_stride = 0;
