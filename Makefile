@@ -1,4 +1,4 @@
-# The commands of ida-train. `make help` lists them.
+# The commands of ida-train. `make help` lists them. The CUDA backend is built where there is a GPU, or with CUDA=1.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
@@ -12,6 +12,7 @@ PYTHON := python3
 # Compile commands that do not name the checkout: a second tree (tools/mutate) then finds its objects in ccache.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
+export CUDA
 
 .PHONY: help deps configure build test checks quickstart mutate format format-check clean
 
@@ -22,9 +23,10 @@ deps:
 	@tools/install_deps.sh
 
 configure: deps
-	@cmake -S . -B $(BUILD) -G Ninja >$(BUILD)-configure.log 2>&1 || { cat $(BUILD)-configure.log >&2; exit 1; }
+	@option=$$(tools/cuda_option.sh); \
+	  cmake -S . -B $(BUILD) -G Ninja $$option >$(BUILD)-configure.log 2>&1 || { cat $(BUILD)-configure.log >&2; exit 1; }
 
-build: configure  ## install what is missing and build the program at build/ida-train
+build: configure  ## install what is missing and build the program at build/ida-train (CUDA=1: with CUDA, CUDA=0: without)
 	@cmake --build $(BUILD) --target ida-train --parallel $(JOBS)
 
 quickstart: build  ## train, evaluate and sample a small model on this repository's own text

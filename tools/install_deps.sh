@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages that are missing on Debian 12 or Ubuntu 24.04, as root or through sudo. Where nothing is
-# missing it only asks dpkg and never calls apt. docs/dependencies.md says what each package is for.
+# missing it only asks dpkg and never calls apt. The CUDA toolkit is not in these distributions: tools/cuda_option.sh
+# looks for it. docs/dependencies.md says what each package is for.
 set -euo pipefail
 
 required=(g++ cmake ninja-build git python3 libtomlplusplus-dev libcli11-dev libfmt-dev nlohmann-json3-dev
@@ -108,9 +109,6 @@ main() {
     for package in $(missing_of "${fuzz[@]}"); do
       noted_unavailable "$package" || install_optional "the short fuzz run is left out" "$package"
     done
-  fi
-  if [[ ${CUDA:-0} == 1 ]] || [[ -e /dev/nvidia0 ]]; then
-    say "this tree has no CUDA backend: the build is for the CPU"
   fi
 }
 

@@ -19,7 +19,8 @@ step "tests of the tools"
 python3 -m unittest discover --start-directory tests/tools --top-level-directory tests/tools
 
 step "build"
-cmake -S . -B "$build" -G Ninja
+cuda_option=$(tools/cuda_option.sh)
+cmake -S . -B "$build" -G Ninja "$cuda_option"
 cmake --build "$build" --parallel "$jobs"
 python3 tools/check_docs.py --program "$build/ida-train"
 
