@@ -18,6 +18,8 @@ TEST_LIST = """add_executable(test_sum check.cpp ${CMAKE_SOURCE_DIR}/src/sum.cpp
 add_test(NAME Sum.OfTwo COMMAND test_sum)
 add_test(NAME Sum.Elsewhere COMMAND ${CMAKE_COMMAND} -E true)
 add_test(NAME Red.Always COMMAND ${CMAKE_COMMAND} -E false)
+add_test(NAME Absent.Hardware COMMAND ${CMAKE_COMMAND} -E echo none)
+set_tests_properties(Absent.Hardware PROPERTIES SKIP_REGULAR_EXPRESSION none)
 """
 CHECK = "int sum(int, int);\nint main() { return sum(2, 3) == 5 ? 0 : 1; }\n"
 
@@ -42,6 +44,7 @@ class MutateTest(TreeTest):
         self.mutant("ungrammatical", replace="a +")
         self.mutant("red_before", tests="^Red")
         self.mutant("nobody_looks", tests="^Nothing")
+        self.mutant("elsewhere_only", tests="^Absent")
         code, output = self.run_tool("mutate")
         self.assertEqual(code, 1, output)
         self.assertIn("killed    caught: Sum.OfTwo", output)
@@ -50,6 +53,7 @@ class MutateTest(TreeTest):
         self.assertIn("UNUSABLE  ungrammatical: does not compile", output)
         self.assertIn("UNUSABLE  red_before: red without the change: Red.Always", output)
         self.assertIn("UNUSABLE  nobody_looks: no test ran", output)
+        self.assertIn("left out  elsewhere_only: skipped on this machine: Absent.Hardware", output)
         self.assertIn("mutate: 1 killed, 2 survived, 3 unusable", output)
         self.assertEqual((self.root / "src/sum.cpp").read_text(), SOURCE)
 
