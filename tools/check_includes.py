@@ -39,6 +39,8 @@ ROOMS = {
 HEADERS = {
     # what a Hugging Face folder says about the model
     "checkpoint": ["model/param_spec.h", "model/model_config.h", "model/hf_config.h", "model/rope_table.h"],
+    # the one header that both answer: in a build without CUDA the other room stands in
+    "backend/no_cuda": ["backend/cuda/cuda_backend.h"],
 }
 
 # Third-party header pattern -> rooms (or "apps") that own it; "*" = any. The first match counts.

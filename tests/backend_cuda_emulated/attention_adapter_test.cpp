@@ -14,6 +14,10 @@ runtime::DeviceInfo device_of(int sm) {
   return device;
 }
 
+// Places in the lists; before them stands cuDNN, which is not there.
+constexpr std::size_t kMma = 1;
+constexpr std::size_t kF32 = 2;
+
 ops::AttentionDesc desc_of(DType dtype, std::int64_t head_dim) {
   return {.q_rows = 100,
           .kv_rows = 100,
@@ -48,7 +52,7 @@ TEST(CudaAttentionAdapter, TheListsChooseByTypeShapeAndDevice) {
 TEST(CudaAttentionAdapter, EveryRefusalHasItsKind) {
   const auto refused = [](const ops::AttentionDesc& desc, const runtime::DeviceInfo& device) {
     const auto list = attention_forward_impls();
-    return std::pair{list[0].supports(desc, device).kind, list[1].supports(desc, device).kind};
+    return std::pair{list[kMma].supports(desc, device).kind, list[kF32].supports(desc, device).kind};
   };
   using ops::RefusalKind;
   EXPECT_EQ(refused(desc_of(DType::kBF16, 258), device_of(90)), (std::pair{RefusalKind::kShape, RefusalKind::kShape}));
@@ -63,7 +67,7 @@ TEST(CudaAttentionAdapter, EveryRefusalHasItsKind) {
 
 TEST(CudaAttentionAdapter, RunsOnTheWorkspaceItAskedFor) {
   for (const DType dtype : {DType::kBF16, DType::kF32}) {
-    for (std::size_t impl = dtype == DType::kBF16 ? 0 : 1; impl < 2; ++impl) {
+    for (std::size_t impl = dtype == DType::kBF16 ? kMma : kF32; impl <= kF32; ++impl) {
       // Rows at every distance that the CPU's tests use break the alignment of pairs: make them even.
       cpu::AttentionCase t({4, 2, 20, 0, dtype}, {70, 0, 5}, 1);
       const auto even = [&](const cpu::HostTensor& x) {
