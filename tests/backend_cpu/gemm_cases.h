@@ -59,7 +59,7 @@ class Matrix {
 struct Problem {
   Problem(const ops::GemmDesc& desc, Values values, float alpha = 1.0f, std::int64_t gap = 3);
   ops::GemmDesc desc;
-  Matrix a, b, c, bias;
+  Matrix a, b, c, bias, residual;
   float alpha;
   ops::GemmArgs args() const;
 };

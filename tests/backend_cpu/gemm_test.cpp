@@ -91,7 +91,7 @@ TEST_P(GemmEngine, RowBitsDependNeitherOnMNorOnPosition) {
   constexpr std::int64_t kRows = 300;
   for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{257, 600}, {64, 90}, {30, 1100}}) {
     for (const ops::GemmDesc& desc : all_forms(kRows, n, k, GetParam().bf16)) {
-      if (desc.accumulate || desc.has_bias || desc.c_dtype != DType::kF32) continue;
+      if (desc.accumulate || desc.has_bias || desc.has_residual || desc.c_dtype != DType::kF32) continue;
       Problem whole(desc, Values::kUniform);
       run(GetParam().engine, whole);
       for (const auto& [first, count] :
@@ -136,6 +136,22 @@ TEST_P(GemmEngine, NonFiniteValuesStayInTheirRowAndColumn) {
 INSTANTIATE_TEST_SUITE_P(, GemmEngine, testing::ValuesIn(cases()), [](const auto& param_info) {
   return param_info.param.engine.name + (param_info.param.bf16 ? "_bf16" : "_f32");
 });
+
+// The product is rounded to the type of C before the residual is added: what a separate addition would give.
+TEST(GemmDefinition, AddsTheResidualToTheRoundedProduct) {
+  for (const DType type : {DType::kF32, DType::kBF16}) {
+    const ops::GemmDesc plain{.m = 5, .n = 7, .k = 9, .a_dtype = type, .b_dtype = type, .c_dtype = type};
+    ops::GemmDesc desc = plain;
+    desc.has_residual = true;
+    const Problem product = definition_of(Problem(plain, Values::kUniform, 0.75f));
+    const Problem sum = definition_of(Problem(desc, Values::kUniform, 0.75f));
+    Matrix expected(type, 5, 7, 0);
+    for (std::int64_t row = 0; row < 5; ++row)
+      for (std::int64_t col = 0; col < 7; ++col) expected.set(row, col, product.c.at(row, col) + sum.residual.at(row, col));
+    EXPECT_EQ(count_different_bits(sum.c, expected), 0);
+    EXPECT_NE(count_different_bits(sum.c, product.c), 0);
+  }
+}
 
 TEST(GemmBlocked, EmptyProducts) {
   for (const Engine& engine : engines(false)) {

@@ -130,6 +130,42 @@ TEST(Engine, GradientsAreClearedBetweenSteps) {
   EXPECT_EQ(engine.accumulate(batch).grad_norm, first);
 }
 
+// Attention as it was asked for, noted by an implementation that takes nothing.
+std::vector<ops::AttentionDesc> asked_for;
+ops::Refusal note(const ops::AttentionDesc& desc, const runtime::DeviceInfo&) {
+  asked_for.push_back(desc);
+  return {ops::RefusalKind::kSwitchedOff, "only notes what is asked for"};
+}
+
+// Documents are promised to be uniform only where every row is one document: an implementation that believes it does
+// not look at the segment table.
+TEST(Engine, UniformDocumentsArePromisedOnlyWhereEveryRowIsOne) {
+  EngineFixture fixture;
+  ops::Backend backend = fixture.backend();
+  backend.attention_forward.insert(
+      backend.attention_forward.begin(),
+      {.name = "note", .supports = note, .workspace_bytes = nullptr, .run = nullptr, .kind = ops::EngineKind::kNative});
+  struct Case {
+    std::vector<std::vector<std::int64_t>> rows;
+    bool uniform;
+  };
+  const Case cases[] = {{{{32}, {32}}, true},    {{{16, 16}, {32}}, false}, {{{16, 16}, {16, 16}}, false},
+                        {{{32}, {30}}, false},   {{{16, 16}, {}}, false},   {{{32}, {}}, false},
+                        {{{31, 1}, {32}}, false}};
+  const train::EngineSpec spec = fixture.spec(tiny_config(), make_batch({{32}, {32}}, 32, 61, 2));
+  train::Engine engine(spec, fixture.device(), backend);
+  engine.set_masters(random_masters(engine.table(), 7));
+  for (const Case& c : cases) {
+    asked_for.clear();
+    engine.accumulate(make_batch(c.rows, 32, 61, 2));
+    ASSERT_FALSE(asked_for.empty());
+    for (const ops::AttentionDesc& desc : asked_for) {
+      EXPECT_EQ(desc.uniform, c.uniform) << &c - cases;
+      EXPECT_EQ(desc.max_document_len, c.uniform ? 32 : 0) << &c - cases;
+    }
+  }
+}
+
 TEST(Engine, PlanThatDoesNotFitIsRefusedWithAdvice) {
   EngineFixture fixture;
   const data::Batch batch = make_batch({{17, 11}}, 32, 61, 2);
