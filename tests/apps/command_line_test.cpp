@@ -20,6 +20,7 @@ const std::vector<std::vector<std::string>> kCommands = {{"train"},
                                                          {"verify", "export"},
                                                          {"eval", "ppl"},
                                                          {"generate"},
+                                                         {"bench", "step"},
                                                          {"report"},
                                                          {"doctor"}};
 
@@ -109,11 +110,28 @@ TEST(CommandLine, DoctorSaysWhatIsThere) {
   const Workspace space;
   const Outcome outcome = space.run({"doctor", "--out", "d.json"});
   EXPECT_EQ(outcome.code, 0);
-  for (const char* word : {"device", "cores", "memory", "isa", "oneDNN", "CUDA       not in this build", "fprop", "wgrad"})
+  for (const char* word : {"device", "processor", "cores", "GiB usable", "isa", "oneDNN", "GPU", "fprop", "wgrad"})
     EXPECT_NE(outcome.out.find(word), std::string::npos) << word;
   const nlohmann::json figures = read_json(space / "d.json");
   EXPECT_EQ(figures["engines"]["bf16"].size(), 3u);
   EXPECT_GE(figures["cores"], 1);
+  EXPECT_NE(outcome.out.find("GPU        " + figures["cuda"].get<std::string>()), std::string::npos);
+}
+
+TEST(CommandLine, DoctorNamesTheLibrariesOfTheGpuOrTheBuildWithoutThem) {
+  const Workspace space;
+  const std::string out = space.run({"doctor"}).out;
+  if (!kHasCuda) {
+    EXPECT_NE(out.find("GPU        none: this build has no CUDA backend; build with `make CUDA=1 build`"),
+              std::string::npos);
+    EXPECT_EQ(out.find("cuBLASLt"), std::string::npos);
+    return;
+  }
+  for (const char* library : {"cuBLASLt", "cuDNN", "CUPTI"}) {
+    const std::size_t line = out.find(library);
+    ASSERT_NE(line, std::string::npos) << out;
+    EXPECT_NE(out.substr(line, out.find('\n', line) - line).find("; without it: "), std::string::npos) << out;
+  }
 }
 
 }  // namespace

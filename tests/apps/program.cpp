@@ -84,6 +84,11 @@ bool exists(const std::string& path) { return fs::exists(path); }
 
 nlohmann::json read_json(const std::string& path) { return nlohmann::json::parse(read_all(path)); }
 
+nlohmann::json read_doctor(const Workspace& space) {
+  EXPECT_EQ(space.run({"doctor", "--out", "doctor.json"}).code, 0);
+  return read_json(space / "doctor.json");
+}
+
 std::vector<nlohmann::json> read_json_lines(const std::string& path) {
   std::ifstream in(path);
   std::vector<nlohmann::json> rows;

@@ -42,9 +42,18 @@ class Workspace {
 std::string read_all(const std::string& path);
 bool exists(const std::string& path);
 nlohmann::json read_json(const std::string& path);
+// The figures of `doctor` on this machine.
+nlohmann::json read_doctor(const Workspace& space);
 std::vector<nlohmann::json> read_json_lines(const std::string& path);
 // Every file below a folder: relative path -> content.
 std::vector<std::pair<std::string, std::string>> tree_of(const std::string& folder);
+
+// Whether the program under test contains the CUDA backend.
+#ifdef IDA_HAS_CUDA
+inline constexpr bool kHasCuda = true;
+#else
+inline constexpr bool kHasCuda = false;
+#endif
 
 std::string golden_dir(const std::string& name);
 // The folder with texts and models that are not part of the repository, if it is there.

@@ -54,9 +54,12 @@ TEST(GoldenCommand, Bf16IsWorseThanItsBarInF32) {
   EXPECT_LT(error, 8.0 / 256);
 }
 
-TEST(GoldenCommand, CudaIsRefusedWithAReason) {
+TEST(GoldenCommand, CudaWithoutAGpuIsRefusedWithTheReason) {
   const Workspace space;
-  expect_refused(space.run({"verify", "golden", golden_dir("qwen2"), "--backend", "cuda"}), 3, {"cuda", "cpu"});
+  if (read_doctor(space)["cuda"].get<std::string>().find("none: ") != 0) GTEST_SKIP() << "there is a GPU";
+  expect_refused(space.run({"verify", "golden", golden_dir("qwen2"), "--backend", "cuda"}), 3,
+                 {"cuda", kHasCuda ? "driver" : "this build has no CUDA backend"});
+  expect_refused(space.run({"verify", "golden", golden_dir("qwen2"), "--backend", "cudda"}), 2, {"--backend", "cudda"});
 }
 
 TEST(GoldenCommand, AMalformedCaseIsCorrupt) {
