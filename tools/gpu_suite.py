@@ -102,11 +102,11 @@ class Suite:
             arguments = ["bench", "step", "--set", 'precision.recipe="bf16"', "--set", "train.steps=100"]
             for setting in settings:
                 arguments += ["--set", setting]
-            own = self.program_json(f"step-{shape}", arguments + ["--steps", "8", "--warmup", "3"], 120)
+            own = self.program_json(f"step-{shape}", arguments + ["--steps", "5", "--warmup", "3"], 120)
             peer_out = self.folder / f"torch-{shape}.json"
             peer = None
             if not self.options.quick:
-                self.run(f"torch-{shape}", [sys.executable, "bench/peers/torch_decoder.py", "--shape", shape, "--steps", "8",
+                self.run(f"torch-{shape}", [sys.executable, "bench/peers/torch_decoder.py", "--shape", shape, "--steps", "5",
                                             "--warmup", "3", "--compile", *self.options.compile, "--attention", "cudnn",
                                             "--out", str(peer_out)], 200)
                 peer = json.loads(peer_out.read_text()) if peer_out.exists() else None
