@@ -51,8 +51,8 @@ ExitCode run_step(const StepOptions& options, const Program& program) {
   config::check_implemented(config);
   Machine machine = open_machine(backend_of(config), program.threads > 0 ? program.threads : config.device.threads);
   const train::StepBenchResult r = train::bench_step(config, machine.device, machine.backend, options.bench);
-  fmt::print("{}: {:.1f}M parameters, {} x {} tokens, {} micro-batches\n", r.device, static_cast<double>(r.parameters) / 1e6,
-             r.micro_batch_sequences, r.seq_len, r.micro_batches);
+  fmt::print("{}: {:.1f}M parameters, {} x {} tokens, {} micro-batches\n", r.device,
+             static_cast<double>(r.parameters) / 1e6, r.micro_batch_sequences, r.seq_len, r.micro_batches);
   fmt::print("step {:.2f} ms (median of {}), {:.0f} tokens/s, {:.1f} TFLOP/s in products, first step {:.0f} ms\n",
              r.median_step_ms, r.step_ms.size(), r.tokens_per_s, r.gemm_tflop_per_s, r.first_step_ms);
   fmt::print("arena {:.2f} GiB, device {:.2f} GiB, loss {:.4f} -> {:.4f}\n", static_cast<double>(r.arena_bytes) / (1 << 30),

@@ -55,9 +55,13 @@ void Decoder::embed(const Pass& pass, const TensorView& x) const {
        .y = x});
 }
 
-void Decoder::linear(const Pass& pass, ops::SiteId site, const LinearParams& p, const TensorView& x,
-                     const TensorView& y, const TensorView& residual) const {
-  ops::GemmArgs args{.a = x, .b = param(pass.buffers.weights, p.weight, p.out_features, p.in_features), .c = y, .bias = {}, .residual = residual};
+void Decoder::linear(const Pass& pass, ops::SiteId site, const LinearParams& p, const TensorView& x, const TensorView& y,
+                     const TensorView& residual) const {
+  ops::GemmArgs args{.a = x,
+                     .b = param(pass.buffers.weights, p.weight, p.out_features, p.in_features),
+                     .c = y,
+                     .bias = {},
+                     .residual = residual};
   if (p.bias >= 0) args.bias = param(pass.buffers.weights, p.bias, 1, p.out_features);
   ops::gemm(pass.context, site, ops::Pass::kFprop, args);
 }

@@ -29,10 +29,10 @@ struct ModelBuffers {
 
 // A micro-batch in device memory.
 struct BatchViews {
-  TensorView tokens;     // [1, N] i32, each in [0, V)
-  TensorView labels;     // [1, N] i32, kIgnoreLabel where nothing is predicted
-  TensorView positions;  // [1, N] i32, each below the rows of the RoPE table
-  TensorView segments;   // [max_segments, 4] i32
+  TensorView tokens;                      // [1, N] i32, each in [0, V)
+  TensorView labels;                      // [1, N] i32, kIgnoreLabel where nothing is predicted
+  TensorView positions;                   // [1, N] i32, each below the rows of the RoPE table
+  TensorView segments;                    // [max_segments, 4] i32
   std::int64_t uniform_document_len = 0;  // > 0: every document has this length and they fill the rows
 };
 

@@ -37,8 +37,8 @@ QkvViews qkv_views(const ModelConfig& c, const TensorView& rotated, const Tensor
           .qk = rotated.col_slice(0, c.q_cols() + c.kv_cols())};
 }
 
-ops::AttentionDesc attention_desc(const ModelConfig& c, std::int64_t layer, DType dtype,
-                                  const BatchViews& batch, std::int64_t kv_rows) {
+ops::AttentionDesc attention_desc(const ModelConfig& c, std::int64_t layer, DType dtype, const BatchViews& batch,
+                                  std::int64_t kv_rows) {
   return {.q_rows = batch.tokens.cols,
           .kv_rows = kv_rows,
           .num_heads = c.num_attention_heads,

@@ -18,8 +18,8 @@ struct GemmDesc {
   std::int64_t k = 0;
   bool a_transposed = false;
   bool b_transposed = false;
-  bool accumulate = false;  // C must be f32
-  bool has_bias = false;    // not together with accumulate
+  bool accumulate = false;    // C must be f32
+  bool has_bias = false;      // not together with accumulate
   bool has_residual = false;  // not together with accumulate
   DType a_dtype = DType::kF32;
   DType b_dtype = DType::kF32;
@@ -29,10 +29,10 @@ struct GemmDesc {
 };
 
 struct GemmArgs {
-  TensorView a;     // [m, k] or [k, m]
-  TensorView b;     // [k, n] or [n, k]
-  TensorView c;     // [m, n]
-  TensorView bias;  // [1, n], type of B; empty when there is none
+  TensorView a;              // [m, k] or [k, m]
+  TensorView b;              // [k, n] or [n, k]
+  TensorView c;              // [m, n]
+  TensorView bias;           // [1, n], type of B; empty when there is none
   TensorView residual = {};  // [m, n], type of C; empty when there is none; not C
   float alpha = 1.0f;
 };

@@ -25,16 +25,16 @@ struct StepBenchResult {
   std::int64_t micro_batches = 0;
   std::vector<double> step_ms = {};  // of every timed step, host clock, the device idle at both ends of the whole
   double median_step_ms = 0.0;
-  double tokens_per_s = 0.0;        // by the median
-  double gemm_tflop_per_s = 0.0;    // products alone, by the median
-  double first_step_ms = 0.0;       // with everything that is done once
+  double tokens_per_s = 0.0;      // by the median
+  double gemm_tflop_per_s = 0.0;  // products alone, by the median
+  double first_step_ms = 0.0;     // with everything that is done once
   std::int64_t arena_bytes = 0;
   std::int64_t device_bytes = 0;    // everything the process holds on the device; 0 where the device cannot tell
-  std::vector<double> losses = {};    // every step's, warm-up included
-  ops::EngineCounters calls = {};                     // products of every step, the recorded one included
+  std::vector<double> losses = {};  // every step's, warm-up included
+  ops::EngineCounters calls = {};   // products of every step, the recorded one included
   std::map<std::string, std::int64_t> op_calls = {};  // "op/implementation" -> calls
-  runtime::KernelTotals kernels = {};  // of one more step, where the device has records of them
-  std::string no_kernels = {};         // why there are none
+  runtime::KernelTotals kernels = {};                 // of one more step, where the device has records of them
+  std::string no_kernels = {};                        // why there are none
 };
 
 // `config` needs no data and no run name: model, sizes, optimizer and precision are read.

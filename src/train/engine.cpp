@@ -221,10 +221,9 @@ void Engine::upload(const data::Batch& micro, std::int64_t index) {
   copy(batch_.labels, host.labels);
   copy(batch_.positions, host.positions);
   copy(batch_.segments, host.segments);
-  const bool rows_are_documents =
-      static_cast<std::int64_t>(micro.documents.size()) == micro.rows &&
-      std::all_of(micro.documents.begin(), micro.documents.end(),
-                  [&](const data::DocumentSpan& d) { return d.length == micro.seq_len; });
+  const bool rows_are_documents = static_cast<std::int64_t>(micro.documents.size()) == micro.rows &&
+                                  std::all_of(micro.documents.begin(), micro.documents.end(),
+                                              [&](const data::DocumentSpan& d) { return d.length == micro.seq_len; });
   batch_.uniform_document_len = rows_are_documents ? micro.seq_len : 0;
 }
 

@@ -43,7 +43,8 @@ TEST(CudaDispatch, PackedDocumentsTakeTheOwnKernel) {
 
 TEST(CudaDispatch, ProductsWithoutTheLibraryRunOnCudaCores) {
   runtime::DeviceInfo device = known_device("h200").value();
-  const ops::GemmDesc desc{.m = 64, .n = 64, .k = 64, .a_dtype = DType::kBF16, .b_dtype = DType::kBF16, .c_dtype = DType::kBF16};
+  const ops::GemmDesc desc{
+      .m = 64, .n = 64, .k = 64, .a_dtype = DType::kBF16, .b_dtype = DType::kBF16, .c_dtype = DType::kBF16};
   EXPECT_EQ(ops::choose(make_cuda_backend(device).gemm, desc, device, "gemm").name, "cublaslt.bf16");
   device.cublaslt_version.clear();
   std::vector<ops::RefusalRecord> refused;

@@ -283,11 +283,14 @@ TEST_F(CudaTest, Gemm) {
                   static_cast<std::byte*>(side.arena().allocate_bytes(size, runtime::MemoryClass::kWorkspace, "w")),
                   static_cast<std::size_t>(size)};
             }
-            chosen.run(
-                desc,
-                {.a = a.*at, .b = b.*at, .c = out.*at, .bias = desc.has_bias ? bias.*at : TensorView{},
-                 .residual = desc.has_residual ? residual.*at : TensorView{}, .alpha = 0.5f},
-                {side.context.device, workspace, side.context.queue});
+            chosen.run(desc,
+                       {.a = a.*at,
+                        .b = b.*at,
+                        .c = out.*at,
+                        .bias = desc.has_bias ? bias.*at : TensorView{},
+                        .residual = desc.has_residual ? residual.*at : TensorView{},
+                        .alpha = 0.5f},
+                       {side.context.device, workspace, side.context.queue});
           };
           run(*cpu_, reference, &Twin::cpu);
           run(*gpu_, impl, &Twin::gpu);

@@ -96,7 +96,8 @@ TEST_F(SharedLibraryTest, SymbolsOfALibraryThatIsThere) {
 }
 
 TEST(SharedLibrary, AnOlderVersionIsPassedOverWithItsNumber) {
-  LibrarySearch search{.soname = "libm.so.6", .environment = "IDA_TEST_NO_SUCH_VARIABLE", .wheel_folders = {}, .folders = {}};
+  LibrarySearch search{
+      .soname = "libm.so.6", .environment = "IDA_TEST_NO_SUCH_VARIABLE", .wheel_folders = {}, .folders = {}};
   search.version_function = "no_such_function";  // version 0
   search.min_version = 7;
   const SharedLibrary old = open_library(search);

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "backend/cpu/gemm_kernels.h"
-#include "backend/cpu/isa.h"
 #include "backend/cpu/gemm_residual.h"
+#include "backend/cpu/isa.h"
 #include "base/parallel.h"
 
 namespace ida::cpu {

@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "backend/cpu/gemm_kernels.h"
+#include "backend/cpu/gemm_residual.h"
 #include "backend/cpu/isa.h"
 #include "backend/cpu/onednn.h"
-#include "backend/cpu/gemm_residual.h"
 #include "base/parallel.h"
 #include "formats/bf16.h"
 

@@ -108,8 +108,8 @@ SharedLibrary open_library(const LibrarySearch& search) {
       library.reason.clear();
       return library;
     }
-    library.reason += library.path + ": version " + std::to_string(version) + ", older than " +
-                      std::to_string(search.min_version);
+    library.reason +=
+        library.path + ": version " + std::to_string(version) + ", older than " + std::to_string(search.min_version);
     dlclose(library.handle);  // only its version was asked: it has started nothing
     library.handle = nullptr;
   }
