@@ -66,28 +66,35 @@ class Suite:
         return results
 
     def golden(self):
-        """f32 at 1e-4; in bf16 every error at most 1.5 times the CPU's in bf16."""
-        results = {}
+        """f32 at 1e-4. In bf16 every error at most 1.5 times the CPU's in bf16; that of a single number (loss,
+        total_loss) is luck on either side and is held to the CPU's largest error of its kind over all cases."""
+        records = {}
         for case in sorted((ROOT / "tests/golden").iterdir()):
             if not (case / "golden.safetensors").exists():
                 continue
             verify = ["verify", "golden", f"tests/golden/{case.name}"]
             f32 = self.program_json(f"golden-{case.name}-f32", [*verify, "--backend", "cuda", "--rtol", "1e-4"], 60)
-            pair = {}
+            errors = {}
             for backend in ("cuda", "cpu"):
                 record = self.program_json(f"golden-{case.name}-bf16-{backend}",
                                            [*verify, "--backend", backend, "--dtype", "bf16", "--rtol", "1"], 60)
-                pair[backend] = {c["name"]: c.get("relative_error") for c in record["checks"]}
-            ratios = {name: error / pair["cpu"][name] for name, error in pair["cuda"].items() if pair["cpu"][name]}
-            worst = max(ratios, key=ratios.get)
-            if ratios[worst] > 1.5:
-                self.failed.append(f"golden-{case.name}-bf16: {worst} is {ratios[worst]:.2f} times the CPU's error")
-            results[case.name] = {
-                "f32_passed": f32["passed"], "f32_checks": len(f32["checks"]),
+                errors[backend] = {c["name"]: c.get("relative_error") for c in record["checks"]}
+            records[case.name] = (f32, errors)
+        numbers = {"loss", "total_loss"}
+        largest = max((errors["cpu"][name] for _, errors in records.values() for name in numbers), default=0.0)
+        return {name: self.golden_row(name, f32, errors, numbers, largest) for name, (f32, errors) in records.items()}
+
+    def golden_row(self, case, f32, errors, numbers, largest):
+        ratios = {}
+        for name, error in errors["cuda"].items():
+            reference = max(errors["cpu"][name], largest) if name in numbers else errors["cpu"][name]
+            ratios[name] = error / reference if reference else 0.0
+        worst = max(ratios, key=ratios.get)
+        if ratios[worst] > 1.5:
+            self.failed.append(f"golden-{case}-bf16: {worst} is {ratios[worst]:.2f} times the CPU's error")
+        return {"f32_passed": f32["passed"], "f32_checks": len(f32["checks"]),
                 "f32_worst_error": max(c["relative_error"] for c in f32["checks"]),
-                "bf16_worst_ratio_to_cpu": ratios[worst], "bf16_worst_check": worst,
-                "engines": f32["engines"]}
-        return results
+                "bf16_worst_ratio_to_cpu": ratios[worst], "bf16_worst_check": worst, "engines": f32["engines"]}
 
     def steps(self):
         results = {}
@@ -95,11 +102,11 @@ class Suite:
             arguments = ["bench", "step", "--set", 'precision.recipe="bf16"', "--set", "train.steps=100"]
             for setting in settings:
                 arguments += ["--set", setting]
-            own = self.program_json(f"step-{shape}", arguments + ["--steps", "8", "--warmup", "3"], 120)
+            own = self.program_json(f"step-{shape}", arguments + ["--steps", "5", "--warmup", "3"], 120)
             peer_out = self.folder / f"torch-{shape}.json"
             peer = None
             if not self.options.quick:
-                self.run(f"torch-{shape}", [sys.executable, "bench/peers/torch_decoder.py", "--shape", shape, "--steps", "8",
+                self.run(f"torch-{shape}", [sys.executable, "bench/peers/torch_decoder.py", "--shape", shape, "--steps", "5",
                                             "--warmup", "3", "--compile", *self.options.compile, "--attention", "cudnn",
                                             "--out", str(peer_out)], 200)
                 peer = json.loads(peer_out.read_text()) if peer_out.exists() else None

@@ -22,6 +22,7 @@ struct DeviceInfo {
   int num_cores = 1;              // CPU cores the process may use, or SMs
   CpuIsa cpu;
   std::string onednn_version;               // CPU: "2.6.3", or empty where the library was not found
+  int device_index = 0;                     // CUDA: which of the GPUs that the process sees
   int sm = 0;                               // CUDA: 90 for sm_90; 0 on a CPU
   std::int64_t shared_bytes_per_block = 0;  // CUDA: what a block may ask for
   std::string cublaslt_version;             // CUDA: "13.1.0", or empty where the library was not found

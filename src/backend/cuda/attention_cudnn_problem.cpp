@@ -32,10 +32,6 @@ std::int64_t score_bytes(const AttentionDesc& desc) {
 }
 
 Refusal refusal_of_layout(const AttentionDesc& desc) {
-  if (!kTakesPackedAndWindows && !desc.uniform)
-    return {RefusalKind::kNotPromoted, "packed documents fail their tests on cuDNN 9.19"};
-  if (!kTakesPackedAndWindows && desc.window > 0)
-    return {RefusalKind::kNotPromoted, "windows fail their tests on cuDNN 9.19"};
   if (desc.q_rows != desc.kv_rows || desc.max_document_len == 0 || (!desc.uniform && desc.max_documents == 0)) {
     return {RefusalKind::kShape, "needs self-attention over documents of a known largest number and length"};
   }
@@ -48,9 +44,7 @@ Refusal refusal_of_layout(const AttentionDesc& desc) {
   return ops::kAccepted;
 }
 
-}  // namespace
-
-Refusal cudnn_attention_forward_supports(const AttentionDesc& desc, const runtime::DeviceInfo& device) {
+Refusal forward_refusal(const AttentionDesc& desc, const runtime::DeviceInfo& device) {
   if (device.backend != runtime::BackendKind::kCuda) return {RefusalKind::kHardware, "needs a CUDA device"};
   if (device.sm != 90) return {RefusalKind::kNotPromoted, "cuDNN's attention is checked on sm_90 only"};
   if (device.cudnn_version == 0) return {RefusalKind::kLibrary, "libcudnn.so.9 was not found"};
@@ -63,8 +57,8 @@ Refusal cudnn_attention_forward_supports(const AttentionDesc& desc, const runtim
   return refusal_of_layout(desc);
 }
 
-Refusal cudnn_attention_backward_supports(const AttentionDesc& desc, const runtime::DeviceInfo& device) {
-  if (const Refusal refusal = cudnn_attention_forward_supports(desc, device)) return refusal;
+Refusal backward_refusal(const AttentionDesc& desc, const runtime::DeviceInfo& device) {
+  if (const Refusal refusal = forward_refusal(desc, device)) return refusal;
   if (!desc.uniform && desc.head_dim % 16 != 0) {
     return {RefusalKind::kShape, "packed backward needs a head_dim that is a multiple of 16"};
   }
@@ -73,6 +67,25 @@ Refusal cudnn_attention_backward_supports(const AttentionDesc& desc, const runti
   if (score_bytes(desc) > kMaxScoreBytes)
     return {RefusalKind::kShape, "deterministic backward would keep over 4 GiB of scores"};
   return ops::kAccepted;
+}
+
+// What is built but fails its tests on a device.
+Refusal refusal_of_unproven(const AttentionDesc& desc) {
+  if (kTakesPackedAndWindows) return ops::kAccepted;
+  if (!desc.uniform) return {RefusalKind::kNotPromoted, "packed documents fail their tests on cuDNN 9.19"};
+  if (desc.window > 0) return {RefusalKind::kNotPromoted, "windows fail their tests on cuDNN 9.19"};
+  return ops::kAccepted;
+}
+
+}  // namespace
+
+Refusal cudnn_attention_forward_supports(const AttentionDesc& desc, const runtime::DeviceInfo& device) {
+  const Refusal refusal = forward_refusal(desc, device);
+  return refusal ? refusal : refusal_of_unproven(desc);
+}
+Refusal cudnn_attention_backward_supports(const AttentionDesc& desc, const runtime::DeviceInfo& device) {
+  const Refusal refusal = backward_refusal(desc, device);
+  return refusal ? refusal : refusal_of_unproven(desc);
 }
 
 // ---- memory of the library ----

@@ -17,8 +17,9 @@
 namespace ida::cuda {
 namespace {
 
-runtime::DeviceInfo describe(const cudaDeviceProp& properties) {
+runtime::DeviceInfo describe(const cudaDeviceProp& properties, int device) {
   runtime::DeviceInfo info;
+  info.device_index = device;
   info.backend = runtime::BackendKind::kCuda;
   info.name = properties.name;
   info.memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem);
@@ -33,6 +34,9 @@ runtime::DeviceInfo describe(const cudaDeviceProp& properties) {
 }  // namespace
 
 CudaSearch detect_cuda() {
+  int driver = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
+    return {.device = std::nullopt, .reason = "this machine has no NVIDIA driver"};
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess)
     return {.device = std::nullopt, .reason = fmt::format("no usable driver: {}", cudaGetErrorString(error))};
@@ -41,7 +45,7 @@ CudaSearch detect_cuda() {
     cudaDeviceProp properties{};
     if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) continue;
     const int sm = 10 * properties.major + properties.minor;
-    if (has_kernels_for(sm)) return {.device = describe(properties), .reason = {}};
+    if (has_kernels_for(sm)) return {.device = describe(properties, device), .reason = {}};
     reason = fmt::format("{} is sm_{}, this build has code for {}", properties.name, sm, kernel_archs());
   }
   return {.device = std::nullopt, .reason = reason};

@@ -34,7 +34,8 @@ CudaQueue::~CudaQueue() {
   cudaStreamDestroy(stream_);
 }
 
-CudaDevice::CudaDevice(const runtime::DeviceInfo& info) : info_(info), queue_(std::make_unique<CudaQueue>(0)) {
+CudaDevice::CudaDevice(const runtime::DeviceInfo& info)
+    : info_(info), queue_(std::make_unique<CudaQueue>(info.device_index)) {
   check(cudaMallocHost(&staging_, kStagingBytes), "pinned staging memory");
 }
 

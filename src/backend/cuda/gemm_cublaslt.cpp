@@ -93,8 +93,8 @@ std::vector<cublasLtMatmulHeuristicResult_t> GemmPlans::candidates(const Problem
       "preference");
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(count));
   int found = 0;
-  const cublasStatus_t status = api.heuristic(handle_, problem.op, problem.b.handle, problem.a.handle,
-                                              problem.added.handle, problem.c.handle, preference, count, results.data(), &found);
+  const cublasStatus_t status = api.heuristic(handle_, problem.op, problem.b.handle, problem.a.handle, problem.added.handle,
+                                              problem.c.handle, preference, count, results.data(), &found);
   api.preference_destroy(preference);
   results.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<std::size_t>(found) : 0);
   std::erase_if(results, [](const auto& r) { return r.state != CUBLAS_STATUS_SUCCESS; });
@@ -112,14 +112,14 @@ const GemmPlans::Plan& GemmPlans::plan(const GemmKey& key, const Problem& proble
 void GemmPlans::run(const ops::GemmDesc& desc, const ops::GemmArgs& args, std::span<std::byte> workspace) {
   const CublasLtApi& api = *cublaslt();
   if (handle_ == nullptr) check_lt(api.create(&handle_), "handle");
-  const GemmKey key{.desc = desc,
-                    .a_stride = args.a.row_stride,
-                    .b_stride = args.b.row_stride,
-                    .c_stride = args.c.row_stride,
-                    .residual_stride = args.residual.row_stride,
-                    .alignment_bytes = std::min({alignment_of(args.a.data), alignment_of(args.b.data),
-                                                 alignment_of(args.c.data), alignment_of(args.bias.data),
-                                                 alignment_of(args.residual.data)})};
+  const GemmKey key{
+      .desc = desc,
+      .a_stride = args.a.row_stride,
+      .b_stride = args.b.row_stride,
+      .c_stride = args.c.row_stride,
+      .residual_stride = args.residual.row_stride,
+      .alignment_bytes = std::min({alignment_of(args.a.data), alignment_of(args.b.data), alignment_of(args.c.data),
+                                   alignment_of(args.bias.data), alignment_of(args.residual.data)})};
   const Problem problem(key, args.bias.data);
   const Plan& chosen = plan(key, problem);
   const float beta = desc.accumulate || desc.has_residual ? 1.0f : 0.0f;

@@ -82,11 +82,12 @@ std::size_t version_of(void* handle, const LibrarySearch& search) {
 
 std::vector<std::string> library_candidates(const LibrarySearch& search) {
   if (const std::string given = environment(search.environment); !given.empty()) return {given};
-  std::vector<std::string> candidates = {search.soname};
+  std::vector<std::string> candidates;
   for (const std::string& packages : site_packages()) {
     for (const char* folder : search.wheel_folders)
       append_matches(packages + "/" + folder + "/" + search.soname, candidates);
   }
+  candidates.emplace_back(search.soname);
   for (const char* folder : search.folders) append_matches(std::string(folder) + "/" + search.soname, candidates);
   return candidates;
 }
@@ -107,8 +108,8 @@ SharedLibrary open_library(const LibrarySearch& search) {
       library.reason.clear();
       return library;
     }
-    library.reason += library.path + ": version " + std::to_string(version) + ", older than " +
-                      std::to_string(search.min_version);
+    library.reason +=
+        library.path + ": version " + std::to_string(version) + ", older than " + std::to_string(search.min_version);
     dlclose(library.handle);  // only its version was asked: it has started nothing
     library.handle = nullptr;
   }

@@ -5,8 +5,9 @@
 
 namespace ida::cuda {
 
-// Where a library may lie. Tried in order: the file that `environment` names (then nothing else), the name alone (the
-// loader's own search), `wheel_folders` below every Python site-packages found, `folders`.
+// Where a library may lie. Tried in order: the file that `environment` names (then nothing else), `wheel_folders` below
+// every Python site-packages found, the name alone (the loader's own search), `folders`. Files come before the name: a
+// library that was opened and is too old answers to its name until the process ends.
 struct LibrarySearch {
   const char* soname;                      // "libcudnn.so.9"
   const char* environment;                 // variable with a path of the library: "IDA_CUDNN_LIBRARY"

@@ -90,39 +90,25 @@ __global__ void __launch_bounds__(kBackwardThreads) rms_norm_backward_kernel(Rms
   const T* w = static_cast<const T*>(a.w);
   float grad_w[CHUNKS * N] = {};
   int turn = 0;
-
-  // The rows of the next turn are on their way while this turn's are worked on.
-  struct Tensors {
-    Vec<T, N> x[CHUNKS], dy[CHUNKS], old[CHUNKS];
-    float rstd;
-  };
-  const auto offset_of = [&](std::int64_t item, std::int64_t stride) {
-    return item / a.shape.groups * stride + item % a.shape.groups * cols;
-  };
-  const auto load = [&](std::int64_t item, Tensors& t) {
-    t.rstd = item < items ? a.rstd[item] : 0.0f;
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kRows; first < items;
+       first += static_cast<std::int64_t>(gridDim.x) * kRows, turn ^= 1) {
+    const std::int64_t item = first + warp / WARPS;
+    const bool present = item < items;
+    const std::int64_t row = item / a.shape.groups;
+    const std::int64_t column = item % a.shape.groups * cols;
+    const T* x = static_cast<const T*>(a.x) + row * a.x_stride + column;
+    const T* dy = static_cast<const T*>(a.grad_y) + row * a.grad_y_stride + column;
+    T* grad_x = static_cast<T*>(a.grad_x) + row * a.grad_x_stride + column;
+    Vec<T, N> kept_x[CHUNKS];
+    Vec<T, N> kept_dy[CHUNKS];
 #pragma unroll
     for (int c = 0; c < CHUNKS; ++c) {
       const std::int64_t at = (static_cast<std::int64_t>(c) * WARPS * kWarpSize + part) * N;
-      const bool inside = item < items && at < cols;
-      t.x[c] = inside ? load_vec<N>(static_cast<const T*>(a.x) + offset_of(item, a.x_stride) + at) : Vec<T, N>{};
-      t.dy[c] = inside ? load_vec<N>(static_cast<const T*>(a.grad_y) + offset_of(item, a.grad_y_stride) + at) : Vec<T, N>{};
-      t.old[c] = inside && a.add_to_grad_x
-                     ? load_vec<N>(static_cast<const T*>(a.grad_x) + offset_of(item, a.grad_x_stride) + at)
-                     : Vec<T, N>{};
+      const bool inside = present && at < cols;
+      kept_x[c] = inside ? load_vec<N>(x + at) : Vec<T, N>{};
+      kept_dy[c] = inside ? load_vec<N>(dy + at) : Vec<T, N>{};
     }
-  };
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kRows;
-  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * kRows;
-  Tensors next;
-  load(begin + warp / WARPS, next);
-  for (std::int64_t first = begin; first < items; first += stride, turn ^= 1) {
-    const std::int64_t item = first + warp / WARPS;
-    const bool present = item < items;
-    const Tensors now = next;
-    load(item + stride, next);
-    T* grad_x = static_cast<T*>(a.grad_x) + (present ? offset_of(item, a.grad_x_stride) : 0);
-    const float rstd = now.rstd;
+    const float rstd = present ? a.rstd[item] : 0.0f;
     float dot = 0.0f;
 #pragma unroll
     for (int c = 0; c < CHUNKS; ++c) {
@@ -130,7 +116,7 @@ __global__ void __launch_bounds__(kBackwardThreads) rms_norm_backward_kernel(Rms
       const Vec<T, N> weight = at < cols ? load_vec<N>(w + at) : Vec<T, N>{};
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        const float g_xhat = to_float(now.dy[c].at[i]) * to_float(now.x[c].at[i]) * rstd;
+        const float g_xhat = to_float(kept_dy[c].at[i]) * to_float(kept_x[c].at[i]) * rstd;
         dot += to_float(weight.at[i]) * g_xhat;
         grad_w[c * N + i] += g_xhat;
       }
@@ -149,12 +135,13 @@ __global__ void __launch_bounds__(kBackwardThreads) rms_norm_backward_kernel(Rms
       const std::int64_t at = (static_cast<std::int64_t>(c) * WARPS * kWarpSize + part) * N;
       if (!present || at >= cols) continue;
       const Vec<T, N> weight = load_vec<N>(w + at);
+      const Vec<T, N> old = a.add_to_grad_x ? load_vec<N>(grad_x + at) : Vec<T, N>{};
       Vec<T, N> out;
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        const float xhat = to_float(now.x[c].at[i]) * rstd;
-        const float g = rstd * (to_float(weight.at[i]) * to_float(now.dy[c].at[i]) - xhat * mean);
-        out.at[i] = from_float<T>(a.add_to_grad_x ? g + to_float(now.old[c].at[i]) : g);
+        const float xhat = to_float(kept_x[c].at[i]) * rstd;
+        const float g = rstd * (to_float(weight.at[i]) * to_float(kept_dy[c].at[i]) - xhat * mean);
+        out.at[i] = from_float<T>(a.add_to_grad_x ? g + to_float(old.at[i]) : g);
       }
       store_vec<N>(grad_x + at, out);
     }
