@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "base/sha256.h"
-#include "data/shard_writer.h"
 #include "data/document.h"
+#include "data/shard_writer.h"
 #include "data/token_dataset.h"
 #include "fuzz/support.h"
 
@@ -94,9 +94,8 @@ void run_json_lines(Input input) {
   const std::string path = scratch_file("input.jsonl", text_of(input));
   accepted({ExitCode::kUsage, ExitCode::kCorrupt}, [&] {
     const std::vector<data::Source> sources = data::find_sources({path});
-    data::for_each_document(sources, [&](std::string_view text, std::int32_t) {
-      require(!text.empty(), "an empty document was visited");
-    });
+    data::for_each_document(
+        sources, [&](std::string_view text, std::int32_t) { require(!text.empty(), "an empty document was visited"); });
   });
 }
 
