@@ -19,7 +19,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MAX_LEN = {"run_config": 1024, "rank_file": 512, "tokenizer_text": 512}  # bytes; 4096 elsewhere
+MAX_LEN = {"run_config": 1024, "rank_file": 512, "tokenizer_text": 512, "json_lines": 1024}  # bytes; 4096 elsewhere
 LIMITS = ["-timeout=10", "-rss_limit_mb=1024", "-report_slow_units=1"]
 # A small quarantine, so that the peak is the target's memory and not that of freed blocks kept for the sanitizer.
 SANITIZER = {"ASAN_OPTIONS": "quarantine_size_mb=8:malloc_context_size=5", "OMP_NUM_THREADS": "1"}

@@ -180,16 +180,20 @@ std::vector<std::string> tokenizer_text_seeds() {
   return inputs;
 }
 
-// The bytes of a rank file.
+// A byte, then the bytes of a rank file. The 256 special tokens that belong to such a file cost a millisecond: only a
+// byte that eight divides lets the result be used.
 void run_rank_file(Input input) {
+  if (input.empty()) return;
   accepted({ExitCode::kUsage, ExitCode::kCorrupt, ExitCode::kRuntime}, [&] {
-    const std::string json = text::tokenizer_json_of_ranks(text_of(input), "tokenizer.model");
-    use_tokenizer(Tokenizer::from_json(json, {}, "tokenizer.model"), kText);
+    const std::string json = text::tokenizer_json_of_ranks(text_of(input).substr(1), "tokenizer.model");
+    if (std::to_integer<unsigned>(input[0]) % 8 == 0)
+      use_tokenizer(Tokenizer::from_json(json, {}, "tokenizer.model"), kText);
   });
 }
 
 std::vector<std::string> rank_file_seeds() {
-  return {"SA== 0\nZQ== 1\nbA== 2\nbw== 3\nbGw= 4\nbGxv 5\n", "bGxv 9\r\nbGw= 7\r\nbA== 1\r\nbw== 0\r\n", "/w== 0\n"};
+  const std::string plain = "SA== 0\nZQ== 1\nbA== 2\nbw== 3\nbGw= 4\nbGxv 5\n";
+  return {"0" + plain, "1" + plain, "0bGxv 9\r\nbGw= 7\r\nbA== 1\r\nbw== 0\r\n", "0/w== 0\n"};
 }
 
 }  // namespace ida::fuzz
