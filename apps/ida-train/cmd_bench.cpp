@@ -1,9 +1,9 @@
 // ida-train bench tokenizer.
 #include <fmt/format.h>
-#include <time.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <span>
 
