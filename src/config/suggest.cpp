@@ -60,8 +60,9 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
   std::string_view best;
   int best_distance = std::max(2, static_cast<int>(word.size()) / 3) + 1;
   for (const std::string_view candidate : candidates) {
+    const auto [shorter, longest] = std::minmax({static_cast<int>(word.size()), static_cast<int>(candidate.size())});
+    if (longest - shorter >= best_distance) continue;  // every byte more is an edit
     const int distance = edit_distance(word, candidate);
-    const int longest = static_cast<int>(std::max(word.size(), candidate.size()));
     if (distance >= best_distance || distance >= longest) continue;
     best = candidate;
     best_distance = distance;

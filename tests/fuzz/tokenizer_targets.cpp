@@ -138,6 +138,12 @@ const std::vector<Reader>& readers() {
   return all;
 }
 
+unsigned byte_sum(std::string_view bytes) {
+  unsigned sum = 0;
+  for (const char c : bytes) sum += static_cast<unsigned char>(c);
+  return sum;
+}
+
 }  // namespace
 
 // A tokenizer.json, NUL, a tokenizer_config.json (may be empty), NUL, a text.
@@ -180,20 +186,21 @@ std::vector<std::string> tokenizer_text_seeds() {
   return inputs;
 }
 
-// A byte, then the bytes of a rank file. The 256 special tokens that belong to such a file cost a millisecond: only a
-// byte that eight divides lets the result be used.
+// A byte, then the bytes of a rank file. The 256 special tokens that belong to such a file cost a millisecond: only what
+// sums up to a multiple of 16 is used, one input in 16.
 void run_rank_file(Input input) {
   if (input.empty()) return;
   accepted({ExitCode::kUsage, ExitCode::kCorrupt, ExitCode::kRuntime}, [&] {
     const std::string json = text::tokenizer_json_of_ranks(text_of(input).substr(1), "tokenizer.model");
-    if (std::to_integer<unsigned>(input[0]) % 8 == 0)
-      use_tokenizer(Tokenizer::from_json(json, {}, "tokenizer.model"), kText);
+    if (byte_sum(text_of(input)) % 16 == 0) use_tokenizer(Tokenizer::from_json(json, {}, "tokenizer.model"), kText);
   });
 }
 
 std::vector<std::string> rank_file_seeds() {
-  const std::string plain = "SA== 0\nZQ== 1\nbA== 2\nbw== 3\nbGw= 4\nbGxv 5\n";
-  return {"0" + plain, "1" + plain, "0bGxv 9\r\nbGw= 7\r\nbA== 1\r\nbw== 0\r\n", "0/w== 0\n"};
+  std::vector<std::string> seeds = {"SA== 0\nZQ== 1\nbA== 2\nbw== 3\nbGw= 4\nbGxv 5\n",
+                                    "bGxv 9\r\nbGw= 7\r\nbA== 1\r\nbw== 0\r\n", "/w== 0\n"};
+  for (std::string& seed : seeds) seed.insert(seed.begin(), static_cast<char>(16 - byte_sum(seed) % 16));
+  return seeds;
 }
 
 }  // namespace ida::fuzz
