@@ -111,7 +111,7 @@ std::string token_file(std::int32_t magic, std::int32_t version, const std::vect
 
 }  // namespace
 
-// A byte that chooses the encoder, then the bytes of a .jsonl file.
+// A byte, then the bytes of a .jsonl file. Bits 0 and 1 choose the encoder; bit 3: the texts alone are read.
 void run_json_lines(Input input) {
   if (input.empty()) return;
   use_corpus(scratch_file("input.jsonl", text_of(input).substr(1)), std::to_integer<unsigned>(input[0]));
@@ -135,10 +135,14 @@ std::vector<std::string> json_lines_seeds() {
       R"({"input_ids":[7,127]})"
       "\n"
       R"({"input_ids":[7,8],"labels":[7,-100]})",
-      R"(0{"meta":{"a":[1,-2.5e3,null,true]},"text":"x"})"};
+      R"(0{"meta":{"a":[1,-2.5e3,null,true]},"text":"x"})",
+      R"(8{"messages":[{"role":"user","content":"u"},{"role":"assistant","content":"a"}]})"
+      "\n"
+      R"({"text":"t"})"};
 }
 
-// A byte, then the bytes of a file of tokens. Bits 0 and 1 choose the encoder; bit 2: the count is made right first.
+// A byte, then the bytes of a file of tokens. Bits 0 and 1 choose the encoder; bit 2: the count is made right first;
+// bit 3: the texts alone are read, of which there are none.
 void run_token_file(Input input) {
   if (input.empty()) return;
   const auto choice = std::to_integer<unsigned>(input[0]);
