@@ -187,13 +187,16 @@ std::vector<std::string> tokenizer_text_seeds() {
   return inputs;
 }
 
-// A byte, then the bytes of a rank file. The 256 special tokens that belong to such a file cost a millisecond: only what
-// sums up to a multiple of 64 is used, one input in 64.
+// A byte, then the bytes of a rank file. The 256 special tokens that belong to such a file cost a millisecond: every
+// input is parsed, and one in 16, what sums up to a multiple of 16, becomes a tokenizer that is used.
 void run_rank_file(Input input) {
   if (input.empty()) return;
+  const std::string_view file = text_of(input).substr(1);
   accepted({ExitCode::kUsage, ExitCode::kCorrupt, ExitCode::kRuntime}, [&] {
-    const std::string json = text::tokenizer_json_of_ranks(text_of(input).substr(1), "tokenizer.model");
-    if (byte_sum(text_of(input)) % 64 == 0) use_tokenizer(Tokenizer::from_json(json, {}, "tokenizer.model"), kText);
+    text::read_rank_file(file, "tokenizer.model");
+    if (byte_sum(text_of(input)) % 16 != 0) return;
+    const std::string json = text::tokenizer_json_of_ranks(file, "tokenizer.model");
+    use_tokenizer(Tokenizer::from_json(json, {}, "tokenizer.model"), kText);
   });
 }
 
