@@ -1,6 +1,8 @@
 // Sizes, suggestions, the guard before the parser, quoting.
+#include <algorithm>
 #include <optional>
 
+#include "base/rng.h"
 #include "config/size_text.h"
 #include "config/suggest.h"
 #include "config/support.h"
@@ -54,6 +56,32 @@ TEST(Suggest, NearestOnlyWhenNear) {
 std::int64_t refused_line(std::string_view text) {
   const std::optional<GuardRefusal> refusal = toml_refusal(text);
   return refusal ? refusal->line : 0;
+}
+
+// What `nearest` skips unmeasured is never the nearest: words of few letters, every pair measured.
+TEST(Suggest, NearestIsTheLeastOfAllDistances) {
+  std::vector<std::string> words;
+  for (std::uint64_t w = 0; w < 60; ++w) {
+    std::string& word = words.emplace_back();
+    const std::uint64_t length = 1 + bounded_at(7, 0, w, 9);
+    for (std::uint64_t i = 0; i < length; ++i) word += "abcdE-_"[bounded_at(7, w + 1, i, 7)];
+  }
+  const std::vector<std::string_view> views(words.begin(), words.end());
+  for (std::size_t w = 0; w < views.size(); ++w) {
+    std::vector<std::string_view> others = views;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(w));
+    int least = 1000;
+    for (const std::string_view other : others) {
+      const int distance = edit_distance(views[w], other);
+      const auto longest = static_cast<int>(std::max(views[w].size(), other.size()));
+      if (distance < longest) least = std::min(least, distance);
+    }
+    const std::string_view found = nearest(views[w], others);
+    const int limit = std::max(2, static_cast<int>(views[w].size()) / 3);
+    ASSERT_EQ(found.empty(), least > limit) << views[w];
+    if (found.empty()) continue;
+    EXPECT_EQ(edit_distance(views[w], found), least) << views[w] << " " << found;
+  }
 }
 
 TEST(Guard, CountsDotsOfOneKeyOnly) {
