@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -14,8 +15,12 @@
 namespace ida::app {
 namespace {
 
+const std::map<std::string, text::WordPattern> kPatterns = {
+    {"gpt2", text::WordPattern::kGpt2}, {"llama3", text::WordPattern::kLlama3}, {"qwen2", text::WordPattern::kQwen2}};
+
 struct TrainOptions {
-  std::int64_t vocab_size = 0;
+  text::BpeTrainerOptions trainer;
+  std::string pattern = "gpt2";
   std::string folder;
   std::vector<std::string> files;
   std::string report;
@@ -57,15 +62,15 @@ ExitCode run_train(const TrainOptions& options) {
   });
   if (texts.empty()) fail_usage("[tokenizer train] the sources hold no document");
   const std::vector<std::string_view> views(texts.begin(), texts.end());
-  text::BpeTrainerOptions trainer;
-  trainer.vocab_size = options.vocab_size;
+  text::BpeTrainerOptions trainer = options.trainer;
+  trainer.pattern = kPatterns.at(options.pattern);
   const text::Tokenizer tokenizer = text::train_byte_level_bpe(views, trainer);
   make_directories(options.folder);
   tokenizer.save(options.folder);
   fmt::print("{}/tokenizer.json: {} tokens from {} documents, {} bytes\n", options.folder, tokenizer.vocab_size(),
              texts.size(), num_bytes);
-  if (tokenizer.vocab_size() < options.vocab_size)
-    fmt::print(stderr, "fewer tokens than the {} asked for: no pair of symbols is left to merge\n", options.vocab_size);
+  if (tokenizer.vocab_size() < trainer.vocab_size)
+    fmt::print(stderr, "fewer tokens than the {} asked for: no pair of symbols is left to merge\n", trainer.vocab_size);
   write_figures(options.report, {{"vocab_size", tokenizer.vocab_size()},
                                  {"documents", texts.size()},
                                  {"text_bytes", num_bytes},
@@ -112,7 +117,14 @@ void add_train_command(CLI::App& group, Program& program) {
   CLI::App* command = add_command(group, "train", "train a byte-level BPE tokenizer on text", program,
                                   [options] { return run_train(*options); });
   command->add_option("FILES", options->files, "text files, .jsonl files or folders")->required()->default_str("");
-  command->add_option("--vocab-size", options->vocab_size, "tokens, the 256 bytes and <|endoftext|> included")->required();
+  text::BpeTrainerOptions& trainer = options->trainer;
+  command->add_option("--vocab-size", trainer.vocab_size, "tokens, the 256 bytes and special tokens included")->required();
+  command->add_option("--min-frequency", trainer.min_frequency, "pairs seen less often do not merge");
+  command
+      ->add_option("--special-token", trainer.special_tokens, "a special token, the first ends a document; may be repeated")
+      ->allow_extra_args(false);
+  command->add_option("--pattern", options->pattern, "how text is cut into words: gpt2, llama3 or qwen2")
+      ->check(CLI::IsMember(kPatterns));
   command->add_option("--out", options->folder, "folder for tokenizer.json and tokenizer_config.json")->required();
   command->add_option("--report", options->report, "write the figures as JSON to this file");
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstdint>
 #include <vector>
 
 #include "config/setting.h"
@@ -38,6 +40,20 @@ std::vector<std::string_view> keys_of(std::string_view section) {
   return keys;
 }
 
+// One bit for each letter of a word; letters may share a bit.
+std::uint64_t letters_of(std::string_view word) {
+  std::uint64_t letters = 0;
+  for (const char c : word) letters |= std::uint64_t{1} << (static_cast<unsigned char>(lower(c)) % 64);
+  return letters;
+}
+
+// An edit adds one byte at most, and replaces one letter at most.
+int least_distance(std::string_view a, std::string_view b) {
+  const auto [shorter, longer] = std::minmax({static_cast<int>(a.size()), static_cast<int>(b.size())});
+  const std::uint64_t in_a = letters_of(a), in_b = letters_of(b);
+  return std::max({longer - shorter, std::popcount(in_a & ~in_b), std::popcount(in_b & ~in_a)});
+}
+
 }  // namespace
 
 int edit_distance(std::string_view a, std::string_view b) {
@@ -60,6 +76,7 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
   std::string_view best;
   int best_distance = std::max(2, static_cast<int>(word.size()) / 3) + 1;
   for (const std::string_view candidate : candidates) {
+    if (least_distance(word, candidate) >= best_distance) continue;
     const int distance = edit_distance(word, candidate);
     const int longest = static_cast<int>(std::max(word.size(), candidate.size()));
     if (distance >= best_distance || distance >= longest) continue;

@@ -6,6 +6,7 @@ namespace ida::config {
 namespace {
 
 constexpr int kMaxDots = 15;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 // End of the string literal that starts at `begin`: one past its closing quotes, or the end of the text. The parser
 // stops where a literal is broken, so what follows such a place does not matter.
@@ -28,10 +29,14 @@ std::size_t string_end(std::string_view text, std::size_t begin) {
   return text.size();
 }
 
+std::int64_t line_at(std::string_view text, std::size_t place) {
+  return 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(place), '\n');
+}
+
 }  // namespace
 
-std::int64_t line_of_deep_key(std::string_view toml_text) {
-  std::size_t i = 0;
+std::optional<GuardRefusal> toml_refusal(std::string_view toml_text) {
+  std::size_t i = toml_text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
   int dots = 0;
   while (i < toml_text.size()) {
     const char c = toml_text[i];
@@ -43,15 +48,17 @@ std::int64_t line_of_deep_key(std::string_view toml_text) {
       i = std::min(toml_text.find('\n', i), toml_text.size());
       continue;
     }
+    if (static_cast<unsigned char>(c) >= 0x80) {
+      return GuardRefusal{line_at(toml_text, i), "a character outside ASCII; expected it within quotes or a comment"};
+    }
     if (c == '.') {
-      if (++dots > kMaxDots)
-        return 1 + std::count(toml_text.begin(), toml_text.begin() + static_cast<std::ptrdiff_t>(i), '\n');
+      if (++dots > kMaxDots) return GuardRefusal{line_at(toml_text, i), "a key has too many dots"};
     } else if (std::string_view("=,{}[]\n").find(c) != std::string_view::npos) {
       dots = 0;
     }
     ++i;
   }
-  return 0;
+  return {};
 }
 
 }  // namespace ida::config

@@ -1,12 +1,21 @@
 // What is checked before text reaches the TOML parser.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace ida::config {
 
-// The line of the first dotted key or table header of more than 16 parts, or 0. The parser makes a nested table of every
-// part and destroys them by recursion, so that one long line of dots would exhaust the stack.
-std::int64_t line_of_deep_key(std::string_view toml_text);
+struct GuardRefusal {
+  std::int64_t line = 0;
+  std::string_view text;
+};
+
+// The first place that the parser must not see:
+// - a dotted key or table header of more than 16 parts: it makes a nested table of every part and destroys them by
+//   recursion, so that one long line of dots would exhaust the stack;
+// - a byte outside ASCII in neither a string nor a comment (TOML 1.0 has none there): its tables of letters have
+//   undefined behaviour for some. A byte order mark at the start is allowed.
+std::optional<GuardRefusal> toml_refusal(std::string_view toml_text);
 
 }  // namespace ida::config

@@ -247,7 +247,7 @@ std::int64_t line_that_breaks(std::string_view text) {
 }
 
 toml::table parse_toml(std::string_view text) {
-  if (const std::int64_t line = line_of_deep_key(text); line > 0) throw SyntaxError{line, "a key has too many dots"};
+  if (const auto refusal = toml_refusal(text)) throw SyntaxError{refusal->line, std::string(refusal->text)};
   try {
     return toml::parse(text);
   } catch (const toml::parse_error& error) {

@@ -51,8 +51,10 @@ void encode_segments(const RawDocument& raw, const Document& document, const Tok
     return mask == LossMask::kAll || (segment.answer && (mask == LossMask::kAssistant || segment.turn == last_answer));
   };
   const std::optional<std::int32_t> bos = encoder.bos_id();
+  bool has_text = false;  // a normaliser can leave nothing of a text
   for (const TextSegment& segment : segments) {
     std::vector<std::int32_t> ids = segment.text.empty() ? std::vector<std::int32_t>() : encoder.encode(segment.text);
+    has_text |= !ids.empty();
     if (segment.ends_turn) append_eos(encoder, ids);
     if (out.ids.empty() && bos && (ids.empty() || ids.front() != *bos)) {
       out.ids.push_back(*bos);
@@ -61,6 +63,11 @@ void encode_segments(const RawDocument& raw, const Document& document, const Tok
     out.ids.insert(out.ids.end(), ids.begin(), ids.end());
     out.trained.insert(out.trained.end(), ids.size(), is_trained(segment) ? 1 : 0);
     out.text_bytes += segment.text.size();
+  }
+  if (!has_text) {
+    out = {};
+    out.status = DocumentStatus::kEmpty;
+    return;
   }
   if (mask == LossMask::kAll) out.trained.clear();
 }

@@ -18,6 +18,8 @@ namespace {
 using Ranks = StringMap<std::int64_t>;
 
 constexpr int kNumReserved = 251;
+// Finding the cuts of a token takes time in proportion to the square of its length.
+constexpr std::size_t kMaxTokenBytes = 1024;
 
 int base64_value(char c) {
   if (c >= 'A' && c <= 'Z') return c - 'A';
@@ -47,41 +49,14 @@ std::optional<std::string> decode_base64(std::string_view text) {
   return bytes;
 }
 
-struct RankLine {
-  std::string token;
-  std::int64_t rank = 0;
-};
-
-std::optional<RankLine> parse_line(std::string_view line) {
+std::optional<RankedToken> parse_line(std::string_view line) {
   const std::size_t blank = line.find(' ');
   if (blank == std::string_view::npos) return std::nullopt;
   std::optional<std::string> token = decode_base64(line.substr(0, blank));
   std::int64_t rank = -1;
   const auto [end, error] = std::from_chars(line.data() + blank + 1, line.data() + line.size(), rank);
   if (!token || error != std::errc() || end != line.data() + line.size() || rank < 0) return std::nullopt;
-  return RankLine{std::move(*token), rank};
-}
-
-std::vector<RankLine> parse_lines(std::string_view file, std::string_view origin) {
-  std::vector<RankLine> lines;
-  std::size_t number = 0;
-  while (!file.empty()) {
-    ++number;
-    const std::size_t end = std::min(file.find('\n'), file.size());
-    std::string_view line = file.substr(0, end);
-    file.remove_prefix(std::min(end + 1, file.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty()) continue;
-    std::optional<RankLine> parsed = parse_line(line);
-    if (!parsed && lines.empty()) {
-      fail_usage("{}: neither JSON nor a tiktoken rank file (SentencePiece models are not read: use tokenizer.json)",
-                 origin);
-    }
-    if (!parsed) fail_corrupt("{}:{}: expected `<base64> <rank>`, got `{}`", origin, number, printable_excerpt(line));
-    lines.push_back(std::move(*parsed));
-  }
-  if (lines.empty()) fail_corrupt("{}: it is empty", origin);
-  return lines;
+  return RankedToken{std::move(*token), rank};
 }
 
 // Every cut of `token` into two tokens, by the ranks of the parts.
@@ -131,18 +106,43 @@ nlohmann::json bos_template(std::int64_t id) {
 
 }  // namespace
 
+std::vector<RankedToken> read_rank_file(std::string_view file, std::string_view origin) {
+  std::vector<RankedToken> lines;
+  std::size_t number = 0;
+  while (!file.empty()) {
+    ++number;
+    const std::size_t end = std::min(file.find('\n'), file.size());
+    std::string_view line = file.substr(0, end);
+    file.remove_prefix(std::min(end + 1, file.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty()) continue;
+    std::optional<RankedToken> parsed = parse_line(line);
+    if (!parsed && lines.empty()) {
+      fail_usage("{}: neither JSON nor a tiktoken rank file (SentencePiece models are not read: use tokenizer.json)",
+                 origin);
+    }
+    if (!parsed) fail_corrupt("{}:{}: expected `<base64> <rank>`, got `{}`", origin, number, printable_excerpt(line));
+    if (parsed->token.size() > kMaxTokenBytes) {
+      fail_corrupt("{}:{}: a token of {} bytes; expected at most {}", origin, number, parsed->token.size(), kMaxTokenBytes);
+    }
+    lines.push_back(std::move(*parsed));
+  }
+  if (lines.empty()) fail_corrupt("{}: it is empty", origin);
+  std::sort(lines.begin(), lines.end(), [](const RankedToken& a, const RankedToken& b) { return a.rank < b.rank; });
+  return lines;
+}
+
 std::string tokenizer_json_of_ranks(std::string_view rank_file, std::string_view origin) {
-  std::vector<RankLine> lines = parse_lines(rank_file, origin);
-  std::sort(lines.begin(), lines.end(), [](const RankLine& a, const RankLine& b) { return a.rank < b.rank; });
+  const std::vector<RankedToken> lines = read_rank_file(rank_file, origin);
   Ranks ranks;
   nlohmann::json vocab = nlohmann::json::object();
-  for (const RankLine& line : lines) {
+  for (const RankedToken& line : lines) {
     if (!ranks.emplace(line.token, line.rank).second)
       fail_corrupt("{}: the token of rank {} appears twice", origin, line.rank);
     vocab[bytes_to_alphabet(line.token)] = line.rank;
   }
   nlohmann::json merges = nlohmann::json::array();
-  for (const RankLine& line : lines) append_merges(line.token, ranks, merges);
+  for (const RankedToken& line : lines) append_merges(line.token, ranks, merges);
   nlohmann::json added = nlohmann::json::array();
   std::int64_t id = lines.back().rank + 1;
   const std::int64_t bos_id = id;

@@ -56,7 +56,16 @@ void resolve_special_tokens(TokenizerParts& parts, const TokenizerConfig& config
 // A tokenizer_config.json that says what `parts` resolved to.
 std::string make_tokenizer_config(const TokenizerParts& parts);
 
-// A tokenizer.json for a tiktoken rank file of the Llama-3 kind. Errors are kCorrupt, or kUsage for other formats.
+struct RankedToken {
+  std::string token;  // bytes
+  std::int64_t rank = 0;
+};
+
+// The lines of a tiktoken rank file by rank; at least one. Errors are kCorrupt, or kUsage for other formats.
+std::vector<RankedToken> read_rank_file(std::string_view rank_file, std::string_view origin);
+
+// A tokenizer.json for a tiktoken rank file of the Llama-3 kind. Errors as read_rank_file; kCorrupt for
+// a token given twice.
 std::string tokenizer_json_of_ranks(std::string_view rank_file, std::string_view origin);
 
 }  // namespace ida::text

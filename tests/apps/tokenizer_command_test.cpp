@@ -31,6 +31,30 @@ TEST_F(TokenizerCommand, TrainsTheSizeAskedFor) {
   EXPECT_TRUE(exists(space_ / "tok/tokenizer.json"));
 }
 
+TEST_F(TokenizerCommand, TrainsWithTheSettingsGiven) {
+  const std::vector<std::string> train = {"tokenizer", "train", "corpus.txt", "--vocab-size", "400", "--out"};
+  const auto trained = [&](const std::string& folder, const std::vector<std::string>& more) {
+    std::vector<std::string> call = train;
+    call.push_back(folder);
+    call.insert(call.end(), more.begin(), more.end());
+    const Outcome outcome = space_.run(call);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return read_json(space_ / (folder + "/tokenizer.json"));
+  };
+  const auto plain = trained("plain", {});
+  const auto frequent = trained("frequent", {"--min-frequency", "200"});
+  EXPECT_LT(frequent["model"]["merges"].size(), plain["model"]["merges"].size());
+  EXPECT_GT(frequent["model"]["merges"].size(), 0u);
+  const auto special = trained("special", {"--special-token", "<s>", "--special-token", "</s>"});
+  EXPECT_EQ(special["model"]["vocab"]["<s>"], 0);
+  EXPECT_EQ(special["model"]["vocab"]["</s>"], 1);
+  EXPECT_FALSE(special["model"]["vocab"].contains("<|endoftext|>"));
+  EXPECT_NE(trained("llama3", {"--pattern", "llama3"})["pre_tokenizer"], plain["pre_tokenizer"]);
+  std::vector<std::string> call = train;
+  call.insert(call.end(), {"t2", "--pattern", "gpt5"});
+  expect_refused(space_.run(call), 2, {"gpt5"});
+}
+
 TEST_F(TokenizerCommand, EveryByteComesBack) {
   std::string text = "  leading blanks, tabs\t, \r\n line ends, \xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80";
   for (int byte = 0; byte < 256; ++byte) text += static_cast<char>(byte);

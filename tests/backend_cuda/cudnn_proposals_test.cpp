@@ -225,9 +225,6 @@ TEST(CudnnAttentionRefusals, ByProblem) {
 }
 
 TEST(CudnnAttentionRefusals, ByDeterminism) {
-<<<<<<< HEAD
-  ops::AttentionDesc desc = uniform(8, 2048, {32, 32}, 64);
-=======
   EXPECT_EQ(backward_refusal(packed(8, 2048, {9, 3}, 72)), "packed backward needs a head_dim that is a multiple of 16");
   ops::AttentionDesc desc = packed(8, 2048, {9, 3}, 64);
   EXPECT_EQ(backward_refusal(desc), "packed documents fail their tests on cuDNN 9.19");
@@ -238,7 +235,6 @@ TEST(CudnnAttentionRefusals, ByDeterminism) {
   desc.window = 100;
   EXPECT_EQ(forward_refusal(desc), "windows fail their tests on cuDNN 9.19");
   desc.window = 0;
->>>>>>> cuda
   desc.deterministic = true;
   EXPECT_EQ(backward_refusal(desc), "");
   desc = uniform(8, 4096, {32, 32}, 64);

@@ -55,6 +55,13 @@ TEST(Load, FirstProblemByLineNotByAlphabet) {
   EXPECT_EQ(message, "run.toml:2: unknown key run.nmae; did you mean run.name? (and 1 more problem)");
 }
 
+TEST(Load, LetterOutsideAsciiHasItsLine) {
+  EXPECT_EQ(refused_read("[run]\nn\xC9\x91me = \"x\"\n"),
+            "run.toml:2: a character outside ASCII; expected it within quotes or a comment");
+  EXPECT_EQ(refused_read("[run]\nname = \xE2\x80\x9Cx\xE2\x80\x9D\n"),
+            "run.toml:2: a character outside ASCII; expected it within quotes or a comment");
+}
+
 TEST(Load, UnknownAndWrongAreReportedBeforeMissing) {
   EXPECT_TRUE(contains(refused_parse("[optim]\nlr = \"fast\"\n"),
                        "run.toml:2: optim.lr: expected a number > 0, got the string \"fast\""));

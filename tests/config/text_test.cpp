@@ -1,4 +1,8 @@
 // Sizes, suggestions, the guard before the parser, quoting.
+#include <algorithm>
+#include <optional>
+
+#include "base/rng.h"
 #include "config/size_text.h"
 #include "config/suggest.h"
 #include "config/support.h"
@@ -48,17 +52,60 @@ TEST(Suggest, NearestOnlyWhenNear) {
   EXPECT_EQ(suggest_path("zzzzzzzzzzzzzzzzzz"), "");
 }
 
+// 0: not refused.
+std::int64_t refused_line(std::string_view text) {
+  const std::optional<GuardRefusal> refusal = toml_refusal(text);
+  return refusal ? refusal->line : 0;
+}
+
+// What `nearest` skips unmeasured is never the nearest: words of few letters, every pair measured.
+TEST(Suggest, NearestIsTheLeastOfAllDistances) {
+  std::vector<std::string> words;
+  for (std::uint64_t w = 0; w < 60; ++w) {
+    std::string& word = words.emplace_back();
+    const std::uint64_t length = 1 + bounded_at(7, 0, w, 9);
+    for (std::uint64_t i = 0; i < length; ++i) word += "abcdE-_"[bounded_at(7, w + 1, i, 7)];
+  }
+  const std::vector<std::string_view> views(words.begin(), words.end());
+  for (std::size_t w = 0; w < views.size(); ++w) {
+    std::vector<std::string_view> others = views;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(w));
+    int least = 1000;
+    for (const std::string_view other : others) {
+      const int distance = edit_distance(views[w], other);
+      const auto longest = static_cast<int>(std::max(views[w].size(), other.size()));
+      if (distance < longest) least = std::min(least, distance);
+    }
+    const std::string_view found = nearest(views[w], others);
+    const int limit = std::max(2, static_cast<int>(views[w].size()) / 3);
+    ASSERT_EQ(found.empty(), least > limit) << views[w];
+    if (found.empty()) continue;
+    EXPECT_EQ(edit_distance(views[w], found), least) << views[w] << " " << found;
+  }
+}
+
 TEST(Guard, CountsDotsOfOneKeyOnly) {
-  EXPECT_EQ(line_of_deep_key("a.b.c.d = 1\n[a.b.c]\n"), 0);
-  EXPECT_EQ(line_of_deep_key("x = 1\na.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a = 1\n"), 2);
-  EXPECT_EQ(line_of_deep_key("[a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a]\n"), 1);
-  EXPECT_EQ(line_of_deep_key("[a.\"x\".'y'.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a]\n"), 1);
-  EXPECT_EQ(line_of_deep_key("x = \"....................\"\ny = '....................'\n# ....................\n"), 0);
-  EXPECT_EQ(line_of_deep_key("x = \"\"\"\n....................\\\"\"\"\"\ny = '''\n....................''\n'''\n"), 0);
-  EXPECT_EQ(line_of_deep_key("x = \"\\\"....................\"\n"), 0);
-  EXPECT_EQ(line_of_deep_key("x = \"\"\na.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a = 1\n"), 2);
-  EXPECT_EQ(line_of_deep_key("x = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]\n"),
-            0);
+  EXPECT_EQ(refused_line("a.b.c.d = 1\n[a.b.c]\n"), 0);
+  EXPECT_EQ(refused_line("x = 1\na.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a = 1\n"), 2);
+  EXPECT_EQ(refused_line("[a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a]\n"), 1);
+  EXPECT_EQ(refused_line("[a.\"x\".'y'.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a]\n"), 1);
+  EXPECT_EQ(refused_line("x = \"....................\"\ny = '....................'\n# ....................\n"), 0);
+  EXPECT_EQ(refused_line("x = \"\"\"\n....................\\\"\"\"\"\ny = '''\n....................''\n'''\n"), 0);
+  EXPECT_EQ(refused_line("x = \"\\\"....................\"\n"), 0);
+  EXPECT_EQ(refused_line("x = \"\"\na.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a = 1\n"), 2);
+  EXPECT_EQ(refused_line("x = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]\n"), 0);
+}
+
+TEST(Guard, LettersOutsideAsciiInStringsAndCommentsOnly) {
+  EXPECT_EQ(refused_line("x = \"\xC9\x91\" # \xC9\x91\n\"\xC9\x91\" = 'ü\xFF'\n"), 0);
+  EXPECT_EQ(refused_line("x = \"\"\"\nü\n\\\"\"\"ü\"\"\"\ny = '''\nü'''\n"), 0);
+  EXPECT_EQ(refused_line("\xEF\xBB\xBFx = 1\n"), 0) << "a byte order mark";
+  EXPECT_EQ(refused_line("x = 1\nrun\xC9\x91me = 1\n"), 2) << "a bare key";
+  EXPECT_EQ(refused_line("[m\xC3\xBC]\n"), 1) << "a table header";
+  EXPECT_EQ(refused_line("x = 'ü'\ny = \xC3\xBC\n"), 2) << "a value";
+  EXPECT_EQ(refused_line("x = 1\n\xEF\xBB\xBF"), 2) << "a byte order mark in the middle";
+  EXPECT_EQ(refused_line("x = \"ü\"\xC3\xBC\n"), 1) << "after a string";
+  EXPECT_EQ(refused_line("x = 1\xFF\n"), 1) << "no letter at all";
 }
 
 TEST(Printable, OneShortLine) {

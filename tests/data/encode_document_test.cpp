@@ -108,6 +108,22 @@ TEST(Mask, DocumentsWithoutATargetAreCounted) {
     EXPECT_EQ(encode(line, LossMask::kAll).status, DocumentStatus::kEmpty) << line;
 }
 
+// An encoder that leaves nothing of any text, as a normaliser may.
+class SilentEncoder final : public ByteEncoder {
+ public:
+  std::vector<std::int32_t> encode(std::string_view) const override { return {}; }
+};
+
+TEST(Mask, DocumentsOfWhichNothingIsLeftAreEmpty) {
+  const SilentEncoder encoder;
+  for (const char* line :
+       {R"({"text": "t"})", R"({"prompt": "p", "completion": "c"})", R"({"prompt": "", "completion": "c"})"}) {
+    const EncodedDocument document = encode(line, LossMask::kAll, encoder);
+    EXPECT_EQ(document.status, DocumentStatus::kEmpty) << line;
+    EXPECT_TRUE(document.ids.empty()) << line;
+  }
+}
+
 TEST(Mask, ReachesTheLabelsOfATrainingRow) {
   TempFolder folder;
   const std::string path =

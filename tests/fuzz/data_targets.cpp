@@ -1,9 +1,10 @@
-// Training data: .jsonl files and token shards.
+// Token shards, and the index of the parts of a large one.
 #include <algorithm>
 #include <cstring>
 
+#include "base/file.h"
 #include "base/sha256.h"
-#include "data/document.h"
+#include "data/shard_index.h"
 #include "data/shard_writer.h"
 #include "data/token_dataset.h"
 #include "fuzz/support.h"
@@ -66,8 +67,7 @@ void use_shard(const std::string& path) {
   require(num_tokens == dataset.num_tokens(), "tokens that belong to no document");
 }
 
-std::string shard_seed(std::int64_t vocab_size, bool with_mask) {
-  const std::string path = scratch_folder() + "/seed.shard";
+void write_shard(const std::string& path, std::int64_t vocab_size, bool with_mask) {
   data::ShardWriter writer(path, {.vocab_size = vocab_size,
                                   .bos_id = 1,
                                   .eos_id = 2,
@@ -84,30 +84,29 @@ std::string shard_seed(std::int64_t vocab_size, bool with_mask) {
   writer.add_document({.tokens = {}, .trained = {}, .source = 1, .text_bytes = 0});
   writer.add_document({.tokens = std::span(tokens).first(2), .trained = {}, .source = 1, .text_bytes = 3});
   writer.finish();
+}
+
+std::string shard_seed(std::int64_t vocab_size, bool with_mask) {
+  write_shard(scratch_folder() + "/seed.shard", vocab_size, with_mask);
   return read_scratch_file("seed.shard");
 }
 
+// Two parts in a folder of the scratch folder, written once, and the index that names them.
+const data::ShardIndex& written_parts() {
+  static const data::ShardIndex index = [] {
+    const std::string folder = scratch_folder() + "/parts";
+    make_directories(folder);
+    data::ShardIndex made{.build_key = "k", .folder = "parts", .parts = {}};
+    for (std::size_t i = 0; i < 2; ++i) {
+      write_shard(data::part_path(folder, i), 300, true);
+      made.parts.push_back(data::part_of(data::TokenShard(data::part_path(folder, i))));
+    }
+    return made;
+  }();
+  return index;
+}
+
 }  // namespace
-
-// The bytes of a .jsonl file.
-void run_json_lines(Input input) {
-  const std::string path = scratch_file("input.jsonl", text_of(input));
-  accepted({ExitCode::kUsage, ExitCode::kCorrupt}, [&] {
-    const std::vector<data::Source> sources = data::find_sources({path});
-    data::for_each_document(
-        sources, [&](std::string_view text, std::int32_t) { require(!text.empty(), "an empty document was visited"); });
-  });
-}
-
-std::vector<std::string> json_lines_seeds() {
-  return {
-      "{\"text\": \"one\"}\n\n{\"id\": 3, \"text\": \"tw\\u00f6 \\ud83d\\ude00\"}\r\n",
-      R"({"messages":[{"role":"system","content":"s"},{"role":"user","content":"u"},{"role":"assistant","content":"a"}]})",
-      R"({"prompt":"p","completion":"c"})"
-      "\n"
-      R"({"prompt":[{"role":"user","content":"p"}],"completion":"c"})",
-      R"({"instruction":"i","input":"x","output":"o"})", R"({"meta":{"a":[1,-2.5e3,null,true]},"text":"x"})"};
-}
 
 // A byte, then the bytes of a shard. Even byte: as they are; odd: as repaired_shard makes them.
 void run_token_shard(Input input) {
@@ -121,6 +120,28 @@ void run_token_shard(Input input) {
 std::vector<std::string> token_shard_seeds() {
   const std::string narrow = shard_seed(300, true);
   return {"1" + narrow, "0" + narrow, "1" + shard_seed(70000, false)};
+}
+
+// The bytes of an index, whose parts lie beside it.
+void run_shard_index(Input input) {
+  written_parts();
+  const std::string path = scratch_file("index.shard", text_of(input));
+  accepted({ExitCode::kUsage, ExitCode::kCorrupt}, [&] {
+    for (const std::string& file : data::shard_files(path))
+      require(file == path || parent_path(parent_path(file)) == scratch_folder(), "a part outside its folder");
+  });
+  accepted({ExitCode::kUsage, ExitCode::kCorrupt}, [&] { use_shard(path); });
+}
+
+std::vector<std::string> shard_index_seeds() {
+  data::ShardIndex index = written_parts();
+  const auto written = [&] {
+    data::write_shard_index(scratch_folder() + "/seed.shard", index);
+    return read_scratch_file("seed.shard");
+  };
+  const std::string both = written();
+  index.parts.pop_back();
+  return {both, written()};
 }
 
 }  // namespace ida::fuzz

@@ -29,7 +29,9 @@ void run_tokenizer_text(Input input);
 void run_rank_file(Input input);
 void run_run_config(Input input);
 void run_json_lines(Input input);
+void run_token_file(Input input);
 void run_token_shard(Input input);
+void run_shard_index(Input input);
 
 std::vector<std::string> safetensors_file_seeds();
 std::vector<std::string> safetensors_header_seeds();
@@ -41,7 +43,9 @@ std::vector<std::string> tokenizer_text_seeds();
 std::vector<std::string> rank_file_seeds();
 std::vector<std::string> run_config_seeds();
 std::vector<std::string> json_lines_seeds();
+std::vector<std::string> token_file_seeds();
 std::vector<std::string> token_shard_seeds();
+std::vector<std::string> shard_index_seeds();
 
 inline constexpr std::array kTargets = {
     Target{"safetensors_file", run_safetensors_file, safetensors_file_seeds},
@@ -51,7 +55,9 @@ inline constexpr std::array kTargets = {
     Target{"rank_file", run_rank_file, rank_file_seeds},
     Target{"run_config", run_run_config, run_config_seeds},
     Target{"json_lines", run_json_lines, json_lines_seeds},
+    Target{"token_file", run_token_file, token_file_seeds},
     Target{"token_shard", run_token_shard, token_shard_seeds},
+    Target{"shard_index", run_shard_index, shard_index_seeds},
     Target{"manifest", run_manifest, manifest_seeds},
     Target{"model_config", run_model_config, model_config_seeds},
     Target{"weight_index", run_weight_index, weight_index_seeds},

@@ -17,16 +17,17 @@ using text::Tokenizer;
 
 constexpr std::string_view kText = "Hello  w\xC3\xB6rld, it's 12\xC2\xBD <s> \xF0\x9F\x98\x80\n\t\xFF\xE2\x96\x81 a";
 
-// Ids are in range and have a token; the same text gives the same ids, cached or not; decoding takes any of them.
-void use_tokenizer(const Tokenizer& tokenizer, std::string_view text) {
+// Ids are in range and have a token; the same text gives the same ids, cached or not; decoding takes any of them. Gives
+// back what they decode to.
+std::string use_tokenizer(const Tokenizer& tokenizer, std::string_view text) {
   const std::vector<std::int32_t> ids = tokenizer.encode(text, true);
   for (const std::int32_t id : ids) {
     require(id >= 0 && id < tokenizer.vocab_size(), "an id outside the vocabulary");
     require(tokenizer.token_of(id).has_value(), "an id without a token");
   }
   require(tokenizer.encode(text, true) == ids, "a text was encoded in two ways");
-  tokenizer.decode(ids);
   tokenizer.decode(ids, true);
+  return tokenizer.decode(ids);
 }
 
 Json byte_level(bool use_regex) {
@@ -138,6 +139,12 @@ const std::vector<Reader>& readers() {
   return all;
 }
 
+unsigned byte_sum(std::string_view bytes) {
+  unsigned sum = 0;
+  for (const char c : bytes) sum += static_cast<unsigned char>(c);
+  return sum;
+}
+
 }  // namespace
 
 // A tokenizer.json, NUL, a tokenizer_config.json (may be empty), NUL, a text.
@@ -167,8 +174,8 @@ void run_tokenizer_text(Input input) {
   if (input.empty()) return;
   const Reader& reader = readers()[std::to_integer<std::size_t>(input[0]) % readers().size()];
   const std::string_view text = text_of(input).substr(1);
-  use_tokenizer(reader.tokenizer, text);
-  if (reader.exact) require(reader.tokenizer.decode(reader.tokenizer.encode(text)) == text, "a text changed");
+  const std::string decoded = use_tokenizer(reader.tokenizer, text);
+  if (reader.exact) require(decoded == text, "a text changed");
 }
 
 std::vector<std::string> tokenizer_text_seeds() {
@@ -180,16 +187,24 @@ std::vector<std::string> tokenizer_text_seeds() {
   return inputs;
 }
 
-// The bytes of a rank file.
+// A byte, then the bytes of a rank file. The 256 special tokens that belong to such a file cost a millisecond: every
+// input is parsed, and one in 16, what sums up to a multiple of 16, becomes a tokenizer that is used.
 void run_rank_file(Input input) {
+  if (input.empty()) return;
+  const std::string_view file = text_of(input).substr(1);
   accepted({ExitCode::kUsage, ExitCode::kCorrupt, ExitCode::kRuntime}, [&] {
-    const std::string json = text::tokenizer_json_of_ranks(text_of(input), "tokenizer.model");
+    text::read_rank_file(file, "tokenizer.model");
+    if (byte_sum(text_of(input)) % 16 != 0) return;
+    const std::string json = text::tokenizer_json_of_ranks(file, "tokenizer.model");
     use_tokenizer(Tokenizer::from_json(json, {}, "tokenizer.model"), kText);
   });
 }
 
 std::vector<std::string> rank_file_seeds() {
-  return {"SA== 0\nZQ== 1\nbA== 2\nbw== 3\nbGw= 4\nbGxv 5\n", "bGxv 9\r\nbGw= 7\r\nbA== 1\r\nbw== 0\r\n", "/w== 0\n"};
+  std::vector<std::string> seeds = {"SA== 0\nZQ== 1\nbA== 2\nbw== 3\nbGw= 4\nbGxv 5\n",
+                                    "bGxv 9\r\nbGw= 7\r\nbA== 1\r\nbw== 0\r\n", "/w== 0\n"};
+  for (std::string& seed : seeds) seed.insert(seed.begin(), static_cast<char>(64 - byte_sum(seed) % 64));
+  return seeds;
 }
 
 }  // namespace ida::fuzz

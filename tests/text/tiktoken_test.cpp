@@ -66,6 +66,12 @@ TEST_F(RankFile, HasTheSpecialTokensOfLlama3) {
   EXPECT_EQ(tokenizer.encode("the<|eot_id|>", true), (Ids{263, 258, 272}));
 }
 
+TEST_F(RankFile, TokensLongerThan1024BytesAreRefused) {
+  const auto with_token = [](std::size_t size) { return small_ranks() + base64(std::string(size, 'y')) + " 263\n"; };
+  EXPECT_EQ(load(with_token(1024)).encode(std::string(1024, 'y')), (Ids{263}));
+  expect_error(ExitCode::kCorrupt, "tokenizer.model:264: a token of 1025 bytes", [&] { load(with_token(1025)); });
+}
+
 TEST_F(RankFile, SavesAnEquivalentTokenizerJson) {
   const Tokenizer tokenizer = load(small_ranks());
   const Tokenizer again = Tokenizer::from_json(tokenizer.to_json());
