@@ -83,7 +83,9 @@ GemmPlans::~GemmPlans() {
   if (handle_ != nullptr) cublaslt()->destroy(handle_);
 }
 
-std::vector<cublasLtMatmulHeuristicResult_t> GemmPlans::candidates(const Problem& problem, int count) const {
+const cublasLtMatmulAlgo_t& GemmPlans::plan(const GemmKey& key, const Problem& problem) {
+  const std::string name = key.to_string();
+  if (const auto found = plans_.find(name); found != plans_.end()) return found->second;
   const CublasLtApi& api = *cublaslt();
   cublasLtMatmulPreference_t preference = nullptr;
   check_lt(api.preference_create(&preference), "preference");
@@ -91,22 +93,14 @@ std::vector<cublasLtMatmulHeuristicResult_t> GemmPlans::candidates(const Problem
   check_lt(
       api.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes, sizeof(workspace_bytes)),
       "preference");
-  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(count));
+  cublasLtMatmulHeuristicResult_t result{};
   int found = 0;
   const cublasStatus_t status = api.heuristic(handle_, problem.op, problem.b.handle, problem.a.handle, problem.added.handle,
-                                              problem.c.handle, preference, count, results.data(), &found);
+                                              problem.c.handle, preference, 1, &result, &found);
   api.preference_destroy(preference);
-  results.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<std::size_t>(found) : 0);
-  std::erase_if(results, [](const auto& r) { return r.state != CUBLAS_STATUS_SUCCESS; });
-  return results;
-}
-
-const GemmPlans::Plan& GemmPlans::plan(const GemmKey& key, const Problem& problem) {
-  const std::string name = key.to_string();
-  if (const auto found = plans_.find(name); found != plans_.end()) return found->second;
-  const auto results = candidates(problem, 1);
-  if (results.empty()) fail_runtime("[cublaslt] version {} has no algorithm for {}", cublaslt()->version(), name);
-  return plans_.emplace(name, Plan{.algo = results.front().algo}).first->second;
+  if (status != CUBLAS_STATUS_SUCCESS || found == 0 || result.state != CUBLAS_STATUS_SUCCESS)
+    fail_runtime("[cublaslt] version {} has no algorithm for {}", api.version(), name);
+  return plans_.emplace(name, result.algo).first->second;
 }
 
 void GemmPlans::run(const ops::GemmDesc& desc, const ops::GemmArgs& args, std::span<std::byte> workspace) {
@@ -121,23 +115,13 @@ void GemmPlans::run(const ops::GemmDesc& desc, const ops::GemmArgs& args, std::s
       .alignment_bytes = std::min({alignment_of(args.a.data), alignment_of(args.b.data), alignment_of(args.c.data),
                                    alignment_of(args.bias.data), alignment_of(args.residual.data)})};
   const Problem problem(key, args.bias.data);
-  const Plan& chosen = plan(key, problem);
+  const cublasLtMatmulAlgo_t& algo = plan(key, problem);
   const float beta = desc.accumulate || desc.has_residual ? 1.0f : 0.0f;
   const void* added = desc.has_residual ? args.residual.data : args.c.data;
   check_lt(api.matmul(handle_, problem.op, &args.alpha, args.b.data, problem.b.handle, args.a.data, problem.a.handle, &beta,
-                      added, problem.added.handle, args.c.data, problem.c.handle, &chosen.algo, workspace.data(),
-                      workspace.size(), stream_),
+                      added, problem.added.handle, args.c.data, problem.c.handle, &algo, workspace.data(), workspace.size(),
+                      stream_),
            desc.to_string());
-}
-
-std::vector<std::string> GemmPlans::describe() const {
-  std::vector<std::string> lines;
-  for (const auto& [name, plan] : plans_) {
-    std::string hex;
-    for (const std::uint64_t word : plan.algo.data) hex += fmt::format("{:016x}", word);
-    lines.push_back(fmt::format("{} | {} | {:.1f} us", name, hex, plan.microseconds));
-  }
-  return lines;
 }
 
 namespace {

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "ops/gemm.h"
 
@@ -35,24 +34,13 @@ class GemmPlans {
 
   void run(const ops::GemmDesc& desc, const ops::GemmArgs& args, std::span<std::byte> workspace);
 
-  // Times the library's candidates for a problem with dense operands, on scratch memory of its own, and keeps the best.
-  void tune(const ops::GemmDesc& desc);
-
-  // One line a plan: problem, algorithm's bytes in hex, time where it was measured.
-  std::vector<std::string> describe() const;
-
  private:
   struct Problem;
-  struct Plan {
-    cublasLtMatmulAlgo_t algo{};
-    double microseconds = 0.0;  // 0: the library's first suggestion, not measured
-  };
-  std::vector<cublasLtMatmulHeuristicResult_t> candidates(const Problem& problem, int count) const;
-  const Plan& plan(const GemmKey& key, const Problem& problem);
+  const cublasLtMatmulAlgo_t& plan(const GemmKey& key, const Problem& problem);
 
   cudaStream_t stream_;
   cublasLtHandle_t handle_ = nullptr;
-  std::map<std::string, Plan> plans_;
+  std::map<std::string, cublasLtMatmulAlgo_t> plans_;  // the library's first suggestion, by problem
 };
 
 ops::Impl<ops::GemmDesc, ops::GemmArgs> gemm_cublaslt_bf16();
