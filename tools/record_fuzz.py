@@ -56,8 +56,9 @@ def run_target(build: pathlib.Path, name: str, limits: list[str]) -> dict:
     seeds, words = build / "seeds" / name, build / f"{name}.dict"
     write_dictionary(words, seeds)
     options = [*limits, f"-max_len={MAX_LEN.get(name, 4096)}", "-seed=1", "-print_final_stats=1", *LIMITS]
+    dictionary = [f"-dict={words}"] if words.stat().st_size > 0 else []  # an empty one is refused
     program_sha256 = hashlib.sha256(program.read_bytes()).hexdigest()
-    command = [str(program), str(corpus), str(seeds), *options, f"-dict={words}", f"-artifact_prefix={found}/{name}-"]
+    command = [str(program), str(corpus), str(seeds), *options, *dictionary, f"-artifact_prefix={found}/{name}-"]
     start = time.monotonic()
     run = subprocess.run(command, env={**os.environ, **SANITIZER}, capture_output=True, text=True, errors="replace")
     seconds = time.monotonic() - start
@@ -75,7 +76,7 @@ def run_target(build: pathlib.Path, name: str, limits: list[str]) -> dict:
                      "inputs_kept": number_in(log, r"\bcorp: (\d+)/")},
         "slowest_input_s": number_in(log, r"stat::slowest_unit_time_sec:\s+(\d+)"),  # whole seconds, rounded down
         "peak_rss_mib": number_in(log, r"stat::peak_rss_mb:\s+(\d+)"),
-        "command": [f"fuzz_{name}", "corpus", "seeds", *options, "-dict=words"],
+        "command": [f"fuzz_{name}", "corpus", "seeds", *options, *(["-dict=words"] if dictionary else [])],
         "environment": SANITIZER,
         "program_sha256": program_sha256,
     }

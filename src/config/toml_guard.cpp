@@ -6,6 +6,7 @@ namespace ida::config {
 namespace {
 
 constexpr int kMaxDots = 15;
+constexpr std::string_view kBeforeString = " \t\r\n=.,[{";
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 // End of the string literal that starts at `begin`: one past its closing quotes, or the end of the text. The parser
@@ -36,11 +37,14 @@ std::int64_t line_at(std::string_view text, std::size_t place) {
 }  // namespace
 
 std::optional<GuardRefusal> toml_refusal(std::string_view toml_text) {
-  std::size_t i = toml_text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  const std::size_t begin = toml_text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  std::size_t i = begin;
   int dots = 0;
   while (i < toml_text.size()) {
     const char c = toml_text[i];
-    if (c == '"' || c == '\'') {
+    // A quote within a word starts no string: to find a value's type the parser reads the word to its end, quotes or not.
+    const bool after_word = i > begin && kBeforeString.find(toml_text[i - 1]) == std::string_view::npos;
+    if ((c == '"' || c == '\'') && !after_word) {
       i = string_end(toml_text, i);
       continue;
     }

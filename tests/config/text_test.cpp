@@ -106,6 +106,9 @@ TEST(Guard, LettersOutsideAsciiInStringsAndCommentsOnly) {
   EXPECT_EQ(refused_line("x = 1\n\xEF\xBB\xBF"), 2) << "a byte order mark in the middle";
   EXPECT_EQ(refused_line("x = \"ü\"\xC3\xBC\n"), 1) << "after a string";
   EXPECT_EQ(refused_line("x = 1\xFF\n"), 1) << "no letter at all";
+  EXPECT_EQ(refused_line("x = 5T07:32'\xEF\xBB\xBD'\n"), 1) << "a quote within a word";
+  EXPECT_EQ(refused_line("x = 'a''ü'\n"), 1) << "a quote after a string";
+  EXPECT_EQ(refused_line("'ü'.\"ü\"='ü'\nx=['ü','ü',\t\"ü\"]\ny={'ü'=\"ü\"}\n[ 'ü' ]\n\"\"='ü'\n"), 0);
 }
 
 TEST(Printable, OneShortLine) {
