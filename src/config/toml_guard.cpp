@@ -30,6 +30,18 @@ std::size_t string_end(std::string_view text, std::size_t begin) {
   return text.size();
 }
 
+bool outside_ascii(char c) { return static_cast<unsigned char>(c) >= 0x80; }
+
+// The first letter outside ASCII of text[begin, end) that follows a backslash at a line's end and the blanks after it,
+// or npos: the parser asks its tables whether such a letter is one more blank.
+std::size_t letter_after_folded_line(std::string_view text, std::size_t begin, std::size_t end) {
+  for (std::size_t i = text.find('\\', begin); i < end; i = text.find('\\', i + 2)) {
+    const std::size_t next = text.find_first_not_of(" \t\r\n", i + 1);
+    if (next > i + 1 && next < end && outside_ascii(text[next])) return next;
+  }
+  return std::string_view::npos;
+}
+
 std::int64_t line_at(std::string_view text, std::size_t place) {
   return 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(place), '\n');
 }
@@ -45,14 +57,19 @@ std::optional<GuardRefusal> toml_refusal(std::string_view toml_text) {
     // A quote within a word starts no string: to find a value's type the parser reads the word to its end, quotes or not.
     const bool after_word = i > begin && kBeforeString.find(toml_text[i - 1]) == std::string_view::npos;
     if ((c == '"' || c == '\'') && !after_word) {
-      i = string_end(toml_text, i);
+      const std::size_t end = string_end(toml_text, i);
+      const std::size_t letter = c == '"' ? letter_after_folded_line(toml_text, i, end) : std::string_view::npos;
+      if (letter != std::string_view::npos)
+        return GuardRefusal{line_at(toml_text, letter),
+                            "a character outside ASCII after a folded line; write it as \\uXXXX"};
+      i = end;
       continue;
     }
     if (c == '#') {
       i = std::min(toml_text.find('\n', i), toml_text.size());
       continue;
     }
-    if (static_cast<unsigned char>(c) >= 0x80) {
+    if (outside_ascii(c)) {
       return GuardRefusal{line_at(toml_text, i), "a character outside ASCII; expected it within quotes or a comment"};
     }
     if (c == '.') {

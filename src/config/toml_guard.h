@@ -15,7 +15,8 @@ struct GuardRefusal {
 // - a dotted key or table header of more than 16 parts: it makes a nested table of every part and destroys them by
 //   recursion, so that one long line of dots would exhaust the stack;
 // - a byte outside ASCII in neither a string nor a comment (TOML 1.0 has none there): its tables of letters have
-//   undefined behaviour for some. A byte order mark at the start is allowed.
+//   undefined behaviour for some. A byte order mark at the start is allowed;
+// - such a byte as the first after a folded line (a backslash at the end of a line of a string), for the same reason.
 std::optional<GuardRefusal> toml_refusal(std::string_view toml_text);
 
 }  // namespace ida::config

@@ -96,6 +96,16 @@ TEST(Guard, CountsDotsOfOneKeyOnly) {
   EXPECT_EQ(refused_line("x = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]\n"), 0);
 }
 
+TEST(Guard, LettersOutsideAsciiNotRightAfterAFoldedLine) {
+  const auto refusal = toml_refusal("a = 1\nb = \"\"\"x \\\n  \xC8\xBB\"\"\"\n");
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->line, 3);
+  EXPECT_NE(refusal->text.find("folded line"), std::string_view::npos);
+  EXPECT_FALSE(toml_refusal("b = \"\"\"x \\\n  y\xC8\xBB\"\"\"\n"));     // an ASCII letter first
+  EXPECT_FALSE(toml_refusal("b = \"\"\"x \xC8\xBB\n\xC8\xBB\"\"\"\n"));  // no fold
+  EXPECT_FALSE(toml_refusal("b = '\\ \xC8\xBB'\n"));                     // a literal string has no folds
+}
+
 TEST(Guard, LettersOutsideAsciiInStringsAndCommentsOnly) {
   EXPECT_EQ(refused_line("x = \"\xC9\x91\" # \xC9\x91\n\"\xC9\x91\" = 'ü\xFF'\n"), 0);
   EXPECT_EQ(refused_line("x = \"\"\"\nü\n\\\"\"\"ü\"\"\"\ny = '''\nü'''\n"), 0);
