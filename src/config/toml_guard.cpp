@@ -32,12 +32,12 @@ std::size_t string_end(std::string_view text, std::size_t begin) {
 
 bool outside_ascii(char c) { return static_cast<unsigned char>(c) >= 0x80; }
 
-// The first letter outside ASCII of text[begin, end) that follows a backslash at a line's end and the blanks after it,
-// or npos: the parser asks its tables whether such a letter is one more blank.
-std::size_t letter_after_folded_line(std::string_view text, std::size_t begin, std::size_t end) {
+// The first letter outside ASCII of text[begin, end) that follows a backslash, or a backslash at a line's end and the
+// blanks after it; or npos. The parser asks its tables whether such a letter is one more blank.
+std::size_t letter_after_backslash(std::string_view text, std::size_t begin, std::size_t end) {
   for (std::size_t i = text.find('\\', begin); i < end; i = text.find('\\', i + 2)) {
     const std::size_t next = text.find_first_not_of(" \t\r\n", i + 1);
-    if (next > i + 1 && next < end && outside_ascii(text[next])) return next;
+    if (next < end && outside_ascii(text[next])) return next;
   }
   return std::string_view::npos;
 }
@@ -58,10 +58,10 @@ std::optional<GuardRefusal> toml_refusal(std::string_view toml_text) {
     const bool after_word = i > begin && kBeforeString.find(toml_text[i - 1]) == std::string_view::npos;
     if ((c == '"' || c == '\'') && !after_word) {
       const std::size_t end = string_end(toml_text, i);
-      const std::size_t letter = c == '"' ? letter_after_folded_line(toml_text, i, end) : std::string_view::npos;
+      const std::size_t letter = c == '"' ? letter_after_backslash(toml_text, i, end) : std::string_view::npos;
       if (letter != std::string_view::npos)
         return GuardRefusal{line_at(toml_text, letter),
-                            "a character outside ASCII after a folded line; write it as \\uXXXX"};
+                            "a character outside ASCII after a backslash or a folded line; write it as \\uXXXX"};
       i = end;
       continue;
     }

@@ -16,7 +16,8 @@ struct GuardRefusal {
 //   recursion, so that one long line of dots would exhaust the stack;
 // - a byte outside ASCII in neither a string nor a comment (TOML 1.0 has none there): its tables of letters have
 //   undefined behaviour for some. A byte order mark at the start is allowed;
-// - such a byte as the first after a folded line (a backslash at the end of a line of a string), for the same reason.
+// - such a byte as the first after a backslash in a string (no escape of TOML), or after a folded line (a backslash at
+//   the end of a line), for the same reason.
 std::optional<GuardRefusal> toml_refusal(std::string_view toml_text);
 
 }  // namespace ida::config

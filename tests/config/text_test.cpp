@@ -101,9 +101,11 @@ TEST(Guard, LettersOutsideAsciiNotRightAfterAFoldedLine) {
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->line, 3);
   EXPECT_NE(refusal->text.find("folded line"), std::string_view::npos);
-  EXPECT_FALSE(toml_refusal("b = \"\"\"x \\\n  y\xC8\xBB\"\"\"\n"));     // an ASCII letter first
-  EXPECT_FALSE(toml_refusal("b = \"\"\"x \xC8\xBB\n\xC8\xBB\"\"\"\n"));  // no fold
-  EXPECT_FALSE(toml_refusal("b = '\\ \xC8\xBB'\n"));                     // a literal string has no folds
+  EXPECT_FALSE(toml_refusal("b = \"\"\"x \\\n  y\xC8\xBB\"\"\"\n"));        // an ASCII letter first
+  EXPECT_FALSE(toml_refusal("b = \"\"\"x \xC8\xBB\n\xC8\xBB\"\"\"\n"));     // no fold
+  EXPECT_TRUE(toml_refusal("b = \"\"\"x \\\xC8\xBB\"\"\"\n").has_value());  // no escape
+  EXPECT_FALSE(toml_refusal("b = \"\"\"x \\\\\xC8\xBB\"\"\"\n"));           // a backslash, then the letter
+  EXPECT_FALSE(toml_refusal("b = '\\ \xC8\xBB'\n"));                        // a literal string has no folds
 }
 
 TEST(Guard, LettersOutsideAsciiInStringsAndCommentsOnly) {
