@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/units.h"
 #include "common.h"
 #include "config/load.h"
 #include "evidence/build_id.h"
@@ -55,8 +56,8 @@ ExitCode run_step(const StepOptions& options, const Program& program) {
              static_cast<double>(r.parameters) / 1e6, r.micro_batch_sequences, r.seq_len, r.micro_batches);
   fmt::print("step {:.2f} ms (median of {}), {:.0f} tokens/s, {:.1f} TFLOP/s in products, first step {:.0f} ms\n",
              r.median_step_ms, r.step_ms.size(), r.tokens_per_s, r.gemm_tflop_per_s, r.first_step_ms);
-  fmt::print("arena {:.2f} GiB, device {:.2f} GiB, loss {:.4f} -> {:.4f}\n", static_cast<double>(r.arena_bytes) / (1 << 30),
-             static_cast<double>(r.device_bytes) / (1 << 30), r.losses.front(), r.losses.back());
+  fmt::print("arena {:.2f} GiB, device {:.2f} GiB, loss {:.4f} -> {:.4f}\n", gib(r.arena_bytes), gib(r.device_bytes),
+             r.losses.front(), r.losses.back());
   for (const auto& [op, calls] : r.op_calls)
     if (op.starts_with("attention")) fmt::print("{} x {}\n", calls, op);
   const nlohmann::json kernels = show_kernels(r);

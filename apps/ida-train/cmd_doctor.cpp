@@ -9,6 +9,7 @@
 #include "backend/cpu/onednn.h"
 #include "backend/cuda/cuda_backend.h"
 #include "base/parallel.h"
+#include "base/units.h"
 #include "common.h"
 #include "evidence/build_id.h"
 #include "evidence/environment.h"
@@ -36,8 +37,6 @@ std::string onednn_text(const runtime::DeviceInfo& device) {
                      cpu::onednn_search_report(),
                      device.cpu.amx_bf16 ? ", and bf16 products lose the matrix unit of this processor" : "");
 }
-
-double gib(std::int64_t size_bytes) { return static_cast<double>(size_bytes) / (1 << 30); }
 
 std::string gpu_text(const cuda::CudaSearch& gpu) {
   if (!gpu.device) return fmt::format("none: {}", gpu.reason);

@@ -9,6 +9,7 @@
 #include "backend/cpu/cpu_device.h"
 #include "backend/cuda/cuda_backend.h"
 #include "base/parallel.h"
+#include "base/units.h"
 #include "common.h"
 #include "config/load.h"
 #include "config/suggest.h"
@@ -45,7 +46,7 @@ std::optional<runtime::DeviceInfo> assumed_cpu(const std::string& name) {
     if (variant.name != name) continue;
     device.cpu = variant.isa;
     device.name = fmt::format("{} assumed ({} cores and {:.1f} GiB of this machine)", name, device.num_cores,
-                              static_cast<double>(device.memory_bytes) / (1 << 30));
+                              gib(device.memory_bytes));
     return device;
   }
   return std::nullopt;
@@ -68,11 +69,8 @@ runtime::DeviceInfo assumed_device(const std::string& name) {
 
 // The device that the run would take here.
 runtime::DeviceInfo device_here(const std::string& backend) {
-  if (backend == "cpu") return cpu::detect_cpu();
-  const cuda::CudaSearch search = cuda::detect_cuda();
-  if (search.device) return *search.device;
-  if (backend == "cuda") fail_gate("[device] backend = \"cuda\": {}", search.reason);
-  return cpu::detect_cpu();
+  const auto gpu = find_gpu(backend);
+  return gpu ? *gpu : cpu::detect_cpu();
 }
 
 ExitCode run(const Options& options, const Program& program) {

@@ -61,20 +61,19 @@ std::string backend_of(const config::RunConfig& config) {
   return "";
 }
 
+std::optional<runtime::DeviceInfo> find_gpu(const std::string& backend) {
+  if (backend == "cpu") return std::nullopt;
+  const cuda::CudaSearch search = cuda::detect_cuda();
+  if (!search.device && backend == "cuda") fail_gate("[device] backend = \"cuda\": {}", search.reason);
+  return search.device;
+}
+
 Machine open_machine(const std::string& backend, std::int64_t threads) {
   set_num_threads(static_cast<int>(threads));
-  if (backend != "cpu") {
-    const cuda::CudaSearch search = cuda::detect_cuda();
-    if (search.device) {
-      std::unique_ptr<runtime::Device> device = cuda::open_cuda(*search.device);
-      runtime::Device& opened = *device;
-      return {std::move(device), opened, cuda::make_cuda_backend(opened.info())};
-    }
-    if (backend == "cuda") fail_gate("[device] backend = \"cuda\": {}", search.reason);
-  }
-  auto device = std::make_unique<cpu::CpuDevice>();
+  const auto gpu = find_gpu(backend);
+  std::unique_ptr<runtime::Device> device = gpu ? cuda::open_cuda(*gpu) : std::make_unique<cpu::CpuDevice>();
   runtime::Device& opened = *device;
-  return {std::move(device), opened, cpu::make_cpu_backend(opened.info())};
+  return {std::move(device), opened, gpu ? cuda::make_cuda_backend(opened.info()) : cpu::make_cpu_backend(opened.info())};
 }
 
 void write_figures(const std::string& path, const nlohmann::json& figures) {

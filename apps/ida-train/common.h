@@ -59,14 +59,17 @@ CLI::Option* add_repeated(CLI::App& command, const std::string& name, std::vecto
 
 std::string backend_of(const config::RunConfig& config);
 
+// The GPU that a command asked for "auto" or "cuda" takes; nothing for "cpu", and for "auto" where there is none. Errors:
+// kGate for "cuda" on a machine, or in a build, without.
+std::optional<runtime::DeviceInfo> find_gpu(const std::string& backend);
+
 // The device a command computes on, with its implementation lists.
 struct Machine {
   std::unique_ptr<runtime::Device> device_owner;
   runtime::Device& device;
   ops::Backend backend;
 };
-// `backend` "auto": a GPU where there is one, else the processor. `threads` 0: all cores. Errors: kGate for "cuda" on a
-// machine, or in a build, without.
+// `backend` "auto": a GPU where there is one, else the processor. `threads` 0: all cores. Errors of find_gpu.
 Machine open_machine(const std::string& backend, std::int64_t threads);
 
 // Writes the figures of a command; an empty path is nothing. Text that is not UTF-8 is repaired.

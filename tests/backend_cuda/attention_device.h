@@ -104,10 +104,10 @@ void forward_as(Family family, AttentionCase& t, const DeviceOptions& options) {
   };
   if constexpr (std::is_same_v<T, bf16>) {
     if (family == Family::kMma)
-      fill(AttentionForwardMma{}, attention_forward_mma_workspace(problem), attention_forward_mma);
+      fill(AttentionForward<bf16>{}, attention_forward_mma_workspace(problem), attention_forward_mma);
   }
   if (family == Family::kF32) {
-    fill(AttentionForwardF32<T>{}, attention_forward_f32_workspace(problem), attention_forward_f32<T>);
+    fill(AttentionForward<T>{}, attention_forward_f32_workspace(problem), attention_forward_f32<T>);
   }
   o.expect_gap_untouched(options.row_gap);
   o.download(0, t.o);
@@ -141,11 +141,11 @@ void backward_as(Family family, AttentionCase& t, const DeviceOptions& options) 
   };
   if constexpr (std::is_same_v<T, bf16>) {
     if (family == Family::kMma) {
-      fill(AttentionBackwardMma{}, attention_backward_mma_workspace(problem), attention_backward_mma);
+      fill(AttentionBackward<bf16>{}, attention_backward_mma_workspace(problem), attention_backward_mma);
     }
   }
   if (family == Family::kF32) {
-    fill(AttentionBackwardF32<T>{}, attention_backward_f32_workspace(problem), attention_backward_f32<T>);
+    fill(AttentionBackward<T>{}, attention_backward_f32_workspace(problem), attention_backward_f32<T>);
   }
   grads.expect_gap_untouched(options.row_gap);
   grads.download(0, t.grad_q);

@@ -17,6 +17,7 @@
 #include "backend/cpu/isa.h"
 #include "backend/cpu/onednn.h"
 #include "base/error.h"
+#include "base/units.h"
 
 namespace ida::cpu {
 namespace {
@@ -87,8 +88,6 @@ std::string cpu_name() {
   std::string name = proc_value("/proc/cpuinfo", "model name");
   return name.empty() ? "cpu" : name;
 }
-
-double gib(std::int64_t size_bytes) { return static_cast<double>(size_bytes) / (1 << 30); }
 
 }  // namespace
 

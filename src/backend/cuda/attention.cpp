@@ -7,6 +7,7 @@
 #include "backend/cuda/cuda_stream.h"
 #include "backend/cuda/kernels/attention_f32.h"
 #include "backend/cuda/kernels/attention_mma.h"
+#include "backend/cuda/op_support.h"
 #include "formats/bf16.h"
 
 namespace ida::cuda {
@@ -25,7 +26,7 @@ static_assert(sizeof(ops::Segment) == sizeof(AttentionSegment));
 constexpr std::int64_t kMaxRows = std::int64_t{1} << 30;
 
 ops::Refusal f32_supports(const AttentionDesc& desc, const DeviceInfo& device) {
-  if (device.backend != runtime::BackendKind::kCuda) return {RefusalKind::kHardware, "not a CUDA device"};
+  if (const ops::Refusal refusal = refuse_other_devices(device)) return refusal;
   if (desc.dtype != DType::kF32 && desc.dtype != DType::kBF16) return {RefusalKind::kDType, "takes f32 and bf16"};
   if (desc.head_dim > kAttentionF32MaxHeadDim) return {RefusalKind::kShape, "head_dim is at most 256"};
   if (std::max({desc.q_rows, desc.kv_rows, desc.max_segments}) >= kMaxRows) {
@@ -64,8 +65,8 @@ AttentionLse lse_of(const TensorView& view) {
   return {view.as<float>(), view.row_stride};
 }
 
-template <typename T, typename KernelArgs>
-KernelArgs forward_args(const AttentionDesc& desc, const AttentionForwardArgs& args, const Launch& launch) {
+template <typename T>
+AttentionForward<T> forward_args(const AttentionDesc& desc, const AttentionForwardArgs& args, const Launch& launch) {
   assert(args.segments.contiguous() && args.segments.cols == 4);
   return {.problem = problem_of(desc),
           .segments = static_cast<const AttentionSegment*>(args.segments.data),
@@ -78,8 +79,8 @@ KernelArgs forward_args(const AttentionDesc& desc, const AttentionForwardArgs& a
           .num_sms = launch.device.num_cores};
 }
 
-template <typename T, typename KernelArgs>
-KernelArgs backward_args(const AttentionDesc& desc, const AttentionBackwardArgs& args, const Launch& launch) {
+template <typename T>
+AttentionBackward<T> backward_args(const AttentionDesc& desc, const AttentionBackwardArgs& args, const Launch& launch) {
   assert(args.segments.contiguous() && args.segments.cols == 4);
   return {.problem = problem_of(desc),
           .segments = static_cast<const AttentionSegment*>(args.segments.data),
@@ -107,8 +108,7 @@ std::int64_t mma_forward_workspace(const AttentionDesc& desc, const DeviceInfo&)
 }
 void mma_forward(const AttentionDesc& desc, const AttentionForwardArgs& args, const Launch& launch) {
   for ([[maybe_unused]] const TensorView& view : {args.q, args.k, args.v, args.o}) assert(pairs_aligned(view));
-  check(attention_forward_mma(forward_args<bf16, AttentionForwardMma>(desc, args, launch), stream_of(launch)),
-        "attention_forward");
+  check(attention_forward_mma(forward_args<bf16>(desc, args, launch), stream_of(launch)), "attention_forward");
 }
 
 std::int64_t mma_backward_workspace(const AttentionDesc& desc, const DeviceInfo&) {
@@ -119,17 +119,15 @@ void mma_backward(const AttentionDesc& desc, const AttentionBackwardArgs& args, 
        {args.q, args.k, args.v, args.o, args.grad_o, args.grad_q, args.grad_k, args.grad_v}) {
     assert(pairs_aligned(view));
   }
-  check(attention_backward_mma(backward_args<bf16, AttentionBackwardMma>(desc, args, launch), stream_of(launch)),
-        "attention_backward");
+  check(attention_backward_mma(backward_args<bf16>(desc, args, launch), stream_of(launch)), "attention_backward");
 }
 
 std::int64_t f32_forward_workspace(const AttentionDesc& desc, const DeviceInfo&) {
   return attention_forward_f32_workspace(problem_of(desc));
 }
 void f32_forward(const AttentionDesc& desc, const AttentionForwardArgs& args, const Launch& launch) {
-  check(desc.dtype == DType::kBF16
-            ? attention_forward_f32(forward_args<bf16, AttentionForwardF32<bf16>>(desc, args, launch), stream_of(launch))
-            : attention_forward_f32(forward_args<float, AttentionForwardF32<float>>(desc, args, launch), stream_of(launch)),
+  check(desc.dtype == DType::kBF16 ? attention_forward_f32(forward_args<bf16>(desc, args, launch), stream_of(launch))
+                                   : attention_forward_f32(forward_args<float>(desc, args, launch), stream_of(launch)),
         "attention_forward");
 }
 
@@ -137,10 +135,8 @@ std::int64_t f32_backward_workspace(const AttentionDesc& desc, const DeviceInfo&
   return attention_backward_f32_workspace(problem_of(desc));
 }
 void f32_backward(const AttentionDesc& desc, const AttentionBackwardArgs& args, const Launch& launch) {
-  check(desc.dtype == DType::kBF16
-            ? attention_backward_f32(backward_args<bf16, AttentionBackwardF32<bf16>>(desc, args, launch), stream_of(launch))
-            : attention_backward_f32(backward_args<float, AttentionBackwardF32<float>>(desc, args, launch),
-                                     stream_of(launch)),
+  check(desc.dtype == DType::kBF16 ? attention_backward_f32(backward_args<bf16>(desc, args, launch), stream_of(launch))
+                                   : attention_backward_f32(backward_args<float>(desc, args, launch), stream_of(launch)),
         "attention_backward");
 }
 

@@ -6,14 +6,13 @@
 #include "backend/cuda/attention_cudnn.h"
 #include "backend/cuda/cudnn_api.h"
 #include "backend/cuda/gemm_cublaslt.h"
+#include "base/units.h"
 
 namespace ida::cuda {
 namespace {
 
 // Copies pass through pinned memory in pieces: the driver's own staging is slower and holds the caller.
 constexpr std::size_t kStagingBytes = std::size_t{32} << 20;
-
-double gib(std::int64_t size_bytes) { return static_cast<double>(size_bytes) / (1 << 30); }
 
 }  // namespace
 

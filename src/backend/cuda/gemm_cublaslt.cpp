@@ -6,6 +6,7 @@
 
 #include "backend/cuda/cublaslt_api.h"
 #include "backend/cuda/cuda_stream.h"
+#include "backend/cuda/op_support.h"
 
 namespace ida::cuda {
 namespace {
@@ -127,7 +128,7 @@ void GemmPlans::run(const ops::GemmDesc& desc, const ops::GemmArgs& args, std::s
 namespace {
 
 ops::Refusal refuse_without_library(const runtime::DeviceInfo& device) {
-  if (device.backend != runtime::BackendKind::kCuda) return {ops::RefusalKind::kHardware, "not a CUDA device"};
+  if (const auto refusal = refuse_other_devices(device)) return refusal;
   if (device.cublaslt_version.empty()) return {ops::RefusalKind::kLibrary, "cuBLASLt was not found"};
   return ops::kAccepted;
 }

@@ -44,6 +44,17 @@ __device__ inline void store_vec(T* p, const Vec<T, N>& v) {
   *reinterpret_cast<Vec<T, N>*>(p) = v;
 }
 
+// f(row, column) for every N neighbouring columns of a [rows, cols] matrix, shared out over a grid of blocks of THREADS;
+// N divides cols.
+template <int THREADS, int N, typename F>
+__device__ inline void for_each_vec(std::int64_t rows, std::int64_t cols, F&& f) {
+  const std::int64_t per_row = cols / N;
+  const std::int64_t total = rows * per_row;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * THREADS + threadIdx.x; i < total;
+       i += static_cast<std::int64_t>(gridDim.x) * THREADS)
+    f(i / per_row, i % per_row * N);
+}
+
 // Sum over the warp's lanes, the same in every lane; a fixed order.
 template <typename T>
 __device__ inline T warp_sum(T x) {

@@ -8,7 +8,7 @@ namespace ida::cuda {
 namespace {
 
 struct BackwardParams {
-  AttentionBackwardMma args;
+  AttentionBackward<bf16> args;
   AttentionSweep sweep;
   const std::uint8_t* covered = nullptr;
   const AttentionRowTerms* terms = nullptr;  // [num_heads, q_rows], lse in units of log2
@@ -385,7 +385,7 @@ std::int64_t attention_backward_mma_workspace(const AttentionProblem& problem) {
   return BackwardWorkspace(nullptr, problem).size_bytes;
 }
 
-cudaError_t attention_backward_mma(const AttentionBackwardMma& args, cudaStream_t stream) {
+cudaError_t attention_backward_mma(const AttentionBackward<bf16>& args, cudaStream_t stream) {
   const AttentionProblem& problem = args.problem;
   if (problem.q_rows == 0) return cudaSuccess;
   const BackwardWorkspace workspace(args.workspace, problem);

@@ -92,7 +92,7 @@ __device__ void store_row(T* target, const float (&acc)[kElements], float factor
 
 template <typename T>
 struct ForwardParams {
-  AttentionForwardF32<T> args;
+  AttentionForward<T> args;
   AttentionSweep sweep;
   const std::uint8_t* covered = nullptr;
 };
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(kThreads, blocks_per_sm(kElements)) forward_ke
 
 template <typename T>
 struct BackwardParams {
-  AttentionBackwardF32<T> args;
+  AttentionBackward<T> args;
   AttentionSweep sweep;
   const std::uint8_t* covered = nullptr;
   const AttentionRowTerms* terms = nullptr;  // [num_heads, q_rows]
@@ -334,7 +334,7 @@ std::int64_t attention_backward_f32_workspace(const AttentionProblem& problem) {
 }
 
 template <typename T>
-cudaError_t attention_forward_f32(const AttentionForwardF32<T>& args, cudaStream_t stream) {
+cudaError_t attention_forward_f32(const AttentionForward<T>& args, cudaStream_t stream) {
   const AttentionProblem& problem = args.problem;
   if (problem.q_rows == 0) return cudaSuccess;
   const Workspace workspace(args.workspace, problem, false);
@@ -353,7 +353,7 @@ cudaError_t attention_forward_f32(const AttentionForwardF32<T>& args, cudaStream
 }
 
 template <typename T>
-cudaError_t attention_backward_f32(const AttentionBackwardF32<T>& args, cudaStream_t stream) {
+cudaError_t attention_backward_f32(const AttentionBackward<T>& args, cudaStream_t stream) {
   const AttentionProblem& problem = args.problem;
   if (problem.q_rows == 0) return cudaSuccess;
   const Workspace workspace(args.workspace, problem, true);
@@ -385,9 +385,9 @@ cudaError_t attention_backward_f32(const AttentionBackwardF32<T>& args, cudaStre
   });
 }
 
-template cudaError_t attention_forward_f32(const AttentionForwardF32<float>&, cudaStream_t);
-template cudaError_t attention_forward_f32(const AttentionForwardF32<bf16>&, cudaStream_t);
-template cudaError_t attention_backward_f32(const AttentionBackwardF32<float>&, cudaStream_t);
-template cudaError_t attention_backward_f32(const AttentionBackwardF32<bf16>&, cudaStream_t);
+template cudaError_t attention_forward_f32(const AttentionForward<float>&, cudaStream_t);
+template cudaError_t attention_forward_f32(const AttentionForward<bf16>&, cudaStream_t);
+template cudaError_t attention_backward_f32(const AttentionBackward<float>&, cudaStream_t);
+template cudaError_t attention_backward_f32(const AttentionBackward<bf16>&, cudaStream_t);
 
 }  // namespace ida::cuda

@@ -12,33 +12,12 @@ namespace ida::cuda {
 
 inline constexpr int kAttentionF32MaxHeadDim = 256;
 
-// `workspace` is 64-byte aligned.
-template <typename T>
-struct AttentionForwardF32 {
-  AttentionProblem problem;
-  const AttentionSegment* segments = nullptr;  // [max_segments]
-  AttentionMatrix<const T> q, k, v;
-  AttentionMatrix<T> o;
-  AttentionLse lse;
-  void* workspace = nullptr;
-  int num_sms = 1;  // sizes the grid
-};
 std::int64_t attention_forward_f32_workspace(const AttentionProblem& problem);
 template <typename T>
-cudaError_t attention_forward_f32(const AttentionForwardF32<T>& args, cudaStream_t stream);
+cudaError_t attention_forward_f32(const AttentionForward<T>& args, cudaStream_t stream);
 
-template <typename T>
-struct AttentionBackwardF32 {
-  AttentionProblem problem;
-  const AttentionSegment* segments = nullptr;
-  AttentionMatrix<const T> grad_o, q, k, v, o;
-  AttentionLse lse;
-  AttentionMatrix<T> grad_q, grad_k, grad_v;
-  void* workspace = nullptr;
-  int num_sms = 1;
-};
 std::int64_t attention_backward_f32_workspace(const AttentionProblem& problem);
 template <typename T>
-cudaError_t attention_backward_f32(const AttentionBackwardF32<T>& args, cudaStream_t stream);
+cudaError_t attention_backward_f32(const AttentionBackward<T>& args, cudaStream_t stream);
 
 }  // namespace ida::cuda

@@ -10,7 +10,7 @@ namespace ida::cuda {
 namespace {
 
 struct ForwardParams {
-  AttentionForwardMma args;
+  AttentionForward<bf16> args;
   AttentionSweep sweep;
   const std::uint8_t* covered = nullptr;
   float scale_log2 = 1.0f;  // scale / ln 2
@@ -245,7 +245,7 @@ std::int64_t attention_forward_mma_workspace(const AttentionProblem& problem) {
   return ForwardWorkspace(nullptr, problem).size_bytes;
 }
 
-cudaError_t attention_forward_mma(const AttentionForwardMma& args, cudaStream_t stream) {
+cudaError_t attention_forward_mma(const AttentionForward<bf16>& args, cudaStream_t stream) {
   const AttentionProblem& problem = args.problem;
   if (problem.q_rows == 0) return cudaSuccess;
   const ForwardWorkspace workspace(args.workspace, problem);

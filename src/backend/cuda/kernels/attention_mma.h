@@ -20,29 +20,11 @@
 
 namespace ida::cuda {
 
-// Rows start at multiples of 4 bytes; the scale is above 0. `workspace` is 64-byte aligned.
-struct AttentionForwardMma {
-  AttentionProblem problem;
-  const AttentionSegment* segments = nullptr;  // [max_segments]
-  AttentionMatrix<const bf16> q, k, v;
-  AttentionMatrix<bf16> o;
-  AttentionLse lse;
-  void* workspace = nullptr;
-  int num_sms = 1;  // sizes the grid
-};
+// Rows start at multiples of 4 bytes; the scale is above 0.
 std::int64_t attention_forward_mma_workspace(const AttentionProblem& problem);
-cudaError_t attention_forward_mma(const AttentionForwardMma& args, cudaStream_t stream);
+cudaError_t attention_forward_mma(const AttentionForward<bf16>& args, cudaStream_t stream);
 
-struct AttentionBackwardMma {
-  AttentionProblem problem;
-  const AttentionSegment* segments = nullptr;
-  AttentionMatrix<const bf16> grad_o, q, k, v, o;
-  AttentionLse lse;
-  AttentionMatrix<bf16> grad_q, grad_k, grad_v;
-  void* workspace = nullptr;
-  int num_sms = 1;
-};
 std::int64_t attention_backward_mma_workspace(const AttentionProblem& problem);
-cudaError_t attention_backward_mma(const AttentionBackwardMma& args, cudaStream_t stream);
+cudaError_t attention_backward_mma(const AttentionBackward<bf16>& args, cudaStream_t stream);
 
 }  // namespace ida::cuda

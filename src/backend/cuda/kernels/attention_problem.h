@@ -38,6 +38,29 @@ struct AttentionLse {
   std::int64_t row_stride = 0;
 };
 
+// What both families of kernels take. `workspace` is 64-byte aligned.
+template <typename T>
+struct AttentionForward {
+  AttentionProblem problem;
+  const AttentionSegment* segments = nullptr;  // [max_segments]
+  AttentionMatrix<const T> q, k, v;
+  AttentionMatrix<T> o;
+  AttentionLse lse;
+  void* workspace = nullptr;
+  int num_sms = 1;  // sizes the grid
+};
+
+template <typename T>
+struct AttentionBackward {
+  AttentionProblem problem;
+  const AttentionSegment* segments = nullptr;
+  AttentionMatrix<const T> grad_o, q, k, v, o;
+  AttentionLse lse;
+  AttentionMatrix<T> grad_q, grad_k, grad_v;
+  void* workspace = nullptr;
+  int num_sms = 1;
+};
+
 struct IndexRange {
   int begin = 0;
   int end = 0;  // <= begin where empty

@@ -6,20 +6,10 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// f(row, column) for N neighbouring columns a thread.
-template <int N, typename F>
-__device__ void for_each_vec(std::int64_t rows, std::int64_t cols, F&& f) {
-  const std::int64_t per_row = cols / N;
-  const std::int64_t total = rows * per_row;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < total;
-       i += static_cast<std::int64_t>(gridDim.x) * kThreads)
-    f(i / per_row, i % per_row * N);
-}
-
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads)
     add_kernel(std::int64_t rows, std::int64_t cols, Strided a, Strided b, Strided y) {
-  for_each_vec<N>(rows, cols, [&](std::int64_t row, std::int64_t column) {
+  for_each_vec<kThreads, N>(rows, cols, [&](std::int64_t row, std::int64_t column) {
     const Vec<T, N> va = load_vec<N>(static_cast<const T*>(a.data) + row * a.stride + column);
     const Vec<T, N> vb = load_vec<N>(static_cast<const T*>(b.data) + row * b.stride + column);
     Vec<T, N> out;
@@ -32,7 +22,7 @@ __global__ void __launch_bounds__(kThreads)
 template <typename From, typename To, int N>
 __global__ void __launch_bounds__(kThreads)
     convert_kernel(bool accumulate, std::int64_t rows, std::int64_t cols, Strided x, Strided y) {
-  for_each_vec<N>(rows, cols, [&](std::int64_t row, std::int64_t column) {
+  for_each_vec<kThreads, N>(rows, cols, [&](std::int64_t row, std::int64_t column) {
     const Vec<From, N> v = load_vec<N>(static_cast<const From*>(x.data) + row * x.stride + column);
     To* target = static_cast<To*>(y.data) + row * y.stride + column;
     Vec<To, N> out;

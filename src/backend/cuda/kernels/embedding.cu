@@ -10,15 +10,10 @@ constexpr int kThreads = 256;
 
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads) embedding_forward_kernel(EmbeddingForward a) {
-  const std::int64_t per_row = a.cols / N;
-  const std::int64_t total = a.rows * per_row;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < total;
-       i += static_cast<std::int64_t>(gridDim.x) * kThreads) {
-    const std::int64_t row = i / per_row;
-    const std::int64_t column = i % per_row * N;
+  for_each_vec<kThreads, N>(a.rows, a.cols, [&](std::int64_t row, std::int64_t column) {
     store_vec<N>(static_cast<T*>(a.y) + row * a.y_stride + column,
                  load_vec<N>(static_cast<const T*>(a.table) + a.ids[row] * a.table_stride + column));
-  }
+  });
 }
 
 // Buckets of the backward pass, in one i32 workspace.

@@ -12,12 +12,7 @@ __device__ float sigmoid(float z) { return 1.0f / (1.0f + expf(-z)); }
 
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads) swiglu_forward_kernel(SwigluForward a) {
-  const std::int64_t per_row = a.cols / N;
-  const std::int64_t total = a.rows * per_row;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < total;
-       i += static_cast<std::int64_t>(gridDim.x) * kThreads) {
-    const std::int64_t row = i / per_row;
-    const std::int64_t column = i % per_row * N;
+  for_each_vec<kThreads, N>(a.rows, a.cols, [&](std::int64_t row, std::int64_t column) {
     const T* gate_row = static_cast<const T*>(a.gate_up) + row * a.gate_up_stride + column;
     const Vec<T, N> gate = load_vec<N>(gate_row);
     const Vec<T, N> up = load_vec<N>(gate_row + a.cols);
@@ -28,18 +23,13 @@ __global__ void __launch_bounds__(kThreads) swiglu_forward_kernel(SwigluForward 
       y.at[j] = from_float<T>(z * sigmoid(z) * to_float(up.at[j]));
     }
     store_vec<N>(static_cast<T*>(a.y) + row * a.y_stride + column, y);
-  }
+  });
 }
 
 // d silu(z) / dz = s (1 + z (1 - s)), s = sigmoid(z).
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads) swiglu_backward_kernel(SwigluBackward a) {
-  const std::int64_t per_row = a.cols / N;
-  const std::int64_t total = a.rows * per_row;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < total;
-       i += static_cast<std::int64_t>(gridDim.x) * kThreads) {
-    const std::int64_t row = i / per_row;
-    const std::int64_t column = i % per_row * N;
+  for_each_vec<kThreads, N>(a.rows, a.cols, [&](std::int64_t row, std::int64_t column) {
     const T* gate_row = static_cast<const T*>(a.gate_up) + row * a.gate_up_stride + column;
     const Vec<T, N> gate = load_vec<N>(gate_row);
     const Vec<T, N> up = load_vec<N>(gate_row + a.cols);
@@ -57,7 +47,7 @@ __global__ void __launch_bounds__(kThreads) swiglu_backward_kernel(SwigluBackwar
     T* out = static_cast<T*>(a.grad_gate_up) + row * a.grad_gate_up_stride + column;
     store_vec<N>(out, grad_gate);
     store_vec<N>(out + a.cols, grad_up);
-  }
+  });
 }
 
 }  // namespace
