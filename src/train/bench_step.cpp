@@ -87,8 +87,8 @@ StepBenchResult bench_step(const config::RunConfig& config, runtime::Device& dev
     result.kernels = device.stop_kernel_window();
   }
   result.device_bytes = device.used_bytes();
-  result.calls = engine.context().counters;
-  for (const auto& [key, calls] : engine.context().op_calls)
+  result.calls = engine.context().calls.gemms;
+  for (const auto& [key, calls] : engine.context().calls.ops)
     result.op_calls[fmt::format("{}/{}", key.first, key.second)] = calls;
   std::vector<double> sorted = result.step_ms;
   std::sort(sorted.begin(), sorted.end());

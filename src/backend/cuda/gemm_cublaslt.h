@@ -21,7 +21,9 @@ struct GemmKey {
   std::int64_t c_stride = 0;
   std::int64_t residual_stride = 0;
   std::int64_t alignment_bytes = 16;  // of every operand, at most 16
+  bool alpha_on_device = false;
   std::string to_string() const;
+  bool operator==(const GemmKey&) const = default;
 };
 
 // The algorithms chosen for a queue's device, by problem.

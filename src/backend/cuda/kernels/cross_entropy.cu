@@ -62,12 +62,13 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(CrossEntropy a)
   const float log_sum = total.max + logf(total.sum);
   if (threadIdx.x == 0) a.nll[row] = log_sum - label_logit;
   if (!a.with_gradient) return;
+  const float grad_scale = value_or_one(a.grad_scale);
   for (std::int64_t i = std::int64_t{N} * threadIdx.x; i < a.vocab_size; i += std::int64_t{N} * kThreads) {
     Vec<T, N> v = load_vec<N>(x + i);
 #pragma unroll
     for (int j = 0; j < N; ++j) {
       const float p = expf(to_float(v.at[j]) - log_sum);
-      v.at[j] = from_float<T>((p - (i + j == label ? 1.0f : 0.0f)) * a.grad_scale);
+      v.at[j] = from_float<T>((p - (i + j == label ? 1.0f : 0.0f)) * grad_scale);
     }
     store_vec<N>(x + i, v);
   }

@@ -12,8 +12,8 @@ struct CrossEntropy {
   std::int64_t logits_stride = 0;
   const std::int32_t* labels = nullptr;  // [rows]
   std::int32_t ignore_label = 0;
-  float* nll = nullptr;  // [rows]
-  float grad_scale = 1.0f;
+  float* nll = nullptr;               // [rows]
+  const float* grad_scale = nullptr;  // null: 1
 };
 cudaError_t launch_cross_entropy(DType dtype, const CrossEntropy& args, cudaStream_t stream);
 

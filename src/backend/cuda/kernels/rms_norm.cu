@@ -194,7 +194,8 @@ __global__ void __launch_bounds__(kBackwardThreads) rms_norm_backward_any_kernel
 // grad_w[c] += scale * sum of partials[., c]: a warp sums 32 columns' blocks in a fixed interleaved order.
 constexpr int kReduceRows = 8;
 __global__ void __launch_bounds__(kReduceRows* kWarpSize)
-    reduce_partials_kernel(const float* partials, std::int64_t num_blocks, std::int64_t cols, float scale, float* grad_w) {
+    reduce_partials_kernel(const float* partials, std::int64_t num_blocks, std::int64_t cols, const float* scale,
+                           float* grad_w) {
   __shared__ float shared[kReduceRows][kWarpSize];
   const int lane = threadIdx.x % kWarpSize;
   const int part = threadIdx.x / kWarpSize;
@@ -207,7 +208,7 @@ __global__ void __launch_bounds__(kReduceRows* kWarpSize)
   if (part != 0 || column >= cols) return;
   float total = 0.0f;
   for (int i = 0; i < kReduceRows; ++i) total += shared[i][lane];
-  grad_w[column] += scale * total;
+  grad_w[column] += value_or_one(scale) * total;
 }
 
 // The table of widths: chunks of 32 vectors that a warp keeps.
