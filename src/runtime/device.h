@@ -66,6 +66,15 @@ class Device {
   // Calls `enqueue` once; what it enqueues does not run, but is kept.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& /*enqueue*/) { return nullptr; }
   virtual void replay(const Recording& /*recording*/) {}
+  // What the device's libraries chose by timing (algorithms of matrix products), as JSON to be kept with a run; empty where
+  // nothing was chosen.
+  virtual std::string library_choices() const { return {}; }
+  // Takes the choices of an earlier run, so that a resumed one computes the same bits; false, with `reason`, where they do
+  // not hold for this device or library.
+  virtual bool adopt_library_choices(const std::string& /*choices*/, std::string& reason) {
+    reason = "this device makes no such choices";
+    return false;
+  }
   // The queue that ops are enqueued on; null where work is done by the time a call returns.
   virtual Queue* queue() { return nullptr; }
   // The same memory as the host sees it, or null where it cannot.

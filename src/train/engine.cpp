@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 
@@ -134,11 +135,14 @@ Engine::Engine(const EngineSpec& spec, runtime::Device& device, const ops::Backe
   context_->fallback_is_error = spec_.fallback_is_error;
   graphs_ = std::make_unique<StepGraphs>(device_, *context_, spec_.graphs);
   // Nothing lies in the arena yet: it is scratch.
+  const auto before = std::chrono::steady_clock::now();
   for (const ops::Preparation& prepare : plan_.preparations)
     prepare({device_.info(),
              {static_cast<std::byte*>(memory_), static_cast<std::size_t>(plan_.memory.total_bytes)},
              device_.queue()});
   if (!plan_.preparations.empty()) device_.fill_zero(memory_, plan_.memory.total_bytes);
+  device_.synchronize();
+  preparation_ms_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - before).count();
   Layout layout = allocate_layout(*arena_, spec_, table_, optimizer_);
   buffers_ = layout.buffers;
   state_ = layout.state;

@@ -105,6 +105,8 @@ class Engine {
   const StepPlan& plan() const { return plan_; }
   ops::Context& context() { return *context_; }
   const StepGraphs& graphs() const { return *graphs_; }
+  // Time the constructor took to prepare implementations.
+  double preparation_ms() const { return preparation_ms_; }
   runtime::Device& device() const { return device_; }
   const runtime::Arena& arena() const { return *arena_; }
 
@@ -133,6 +135,7 @@ class Engine {
   model::ModelBuffers buffers_;
   optim::OptimizerState state_;
   std::unique_ptr<StepGraphs> graphs_;
+  double preparation_ms_ = 0.0;
   model::BatchViews batch_;
   TensorView nll_;
   data::Batch micro_;        // reused

@@ -132,6 +132,7 @@ EngineSpec engine_spec(const config::RunConfig& config, const model::ModelConfig
                   .optimizer = optimizer_config(config),
                   .seq_len = config.data.seq_len};
   spec.model.dtype = spec.recipe.compute;
+  spec.graphs = config.device.graphs;
   spec.fallback_is_error = config.evidence.on_fallback == config::OnFallback::kError;
   switch (config.evidence.engine) {
     case config::EngineKind::kNative: spec.engine_policy = precision::EnginePolicy::kNative; break;
