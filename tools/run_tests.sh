@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The body of `make test`: source checks, the tests of the tools, every CTest case, a few mutants. The first failure
-# ends it. The last line is CTest's own closing line.
+# The body of `make test`: source checks, every CTest case, a few mutants. The first failure ends it. The last line is
+# CTest's own closing line.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,9 +14,6 @@ python3 tools/check_includes.py
 python3 tools/check_lengths.py
 python3 tools/check_docs.py
 python3 tools/mutate --check
-
-step "tests of the tools"
-python3 -m unittest discover --start-directory tests/tools --top-level-directory tests/tools
 
 step "build"
 cuda_option=$(tools/cuda_option.sh)
