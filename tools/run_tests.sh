@@ -25,6 +25,9 @@ step "tests"
 log=$build/ctest.log
 ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" 2>&1 | tee "$log"
 
+step "kernels tested on a GPU"
+python3 tools/gpu_record.py
+
 tools/short_fuzz.sh
 
 step "mutants (${QUICK_MUTANTS:-3} of them; 'make mutate' runs all)"
