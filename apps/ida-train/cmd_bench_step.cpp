@@ -66,6 +66,7 @@ ExitCode run_step(const StepOptions& options, const Program& program) {
                   {"build", evidence::build_id().commit},
                   {"device", r.device},
                   {"recipe", config.precision.recipe},
+                  {"deterministic", config.device.deterministic},
                   {"parameters", r.parameters},
                   {"seq_len", r.seq_len},
                   {"micro_batch_sequences", r.micro_batch_sequences},

@@ -25,6 +25,7 @@ class Context {
   runtime::Arena& arena;
   runtime::Queue* queue;  // of the device; null on a CPU and in a dry run
   const SitePlan* site_plan = nullptr;
+  bool deterministic = false;      // every call asks for the same bits in every repetition
   bool fallback_is_error = false;  // a planned engine that refuses a call ends the run (kGate) instead of being counted
   EngineCounters counters;         // GEMMs, by module
   std::map<std::pair<std::string_view, std::string_view>, std::int64_t> op_calls;  // other ops: (op, implementation)

@@ -90,6 +90,7 @@ StepPlan plan_step(const EngineSpec& spec, const runtime::DeviceInfo& device, co
   runtime::Arena arena;
   ops::Context context(device, backend, arena);
   context.site_plan = &plan.sites;
+  context.deterministic = spec.deterministic;
   const Layout layout = allocate_layout(arena, spec, table, optimizer);
   NoDevice none(device);
   if (spec.sample_shape.num_sequences > 0) eval::plan_generate({context, none, decoder, layout.buffers}, spec.sample_shape);
@@ -131,6 +132,7 @@ Engine::Engine(const EngineSpec& spec, runtime::Device& device, const ops::Backe
   arena_ = std::make_unique<runtime::Arena>(memory_, plan_.memory.total_bytes);
   context_ = std::make_unique<ops::Context>(device.info(), backend, *arena_, device.queue());
   context_->site_plan = &plan_.sites;
+  context_->deterministic = spec_.deterministic;
   context_->fallback_is_error = spec_.fallback_is_error;
   Layout layout = allocate_layout(*arena_, spec_, table_, optimizer_);
   buffers_ = layout.buffers;

@@ -33,6 +33,7 @@ struct EngineSpec {
   BackwardScale backward_scale = BackwardScale::kMicroBatchMean;
   precision::EnginePolicy engine_policy = precision::EnginePolicy::kEither;
   bool fallback_is_error = false;
+  bool deterministic = false;             // the same bits in every repetition, where a device does not give them anyway
   eval::GenerateShape sample_shape = {};  // text generated from the weights in training; num_sequences 0: none
   std::int64_t max_positions = 0;         // rows of the RoPE table; at least seq_len
   std::int64_t micro_batch_tokens() const { return micro_batch_rows * seq_len; }

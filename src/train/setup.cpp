@@ -133,6 +133,7 @@ EngineSpec engine_spec(const config::RunConfig& config, const model::ModelConfig
                   .seq_len = config.data.seq_len};
   spec.model.dtype = spec.recipe.compute;
   spec.fallback_is_error = config.evidence.on_fallback == config::OnFallback::kError;
+  spec.deterministic = config.device.deterministic;
   switch (config.evidence.engine) {
     case config::EngineKind::kNative: spec.engine_policy = precision::EnginePolicy::kNative; break;
     case config::EngineKind::kEmulated: spec.engine_policy = precision::EnginePolicy::kEmulated; break;

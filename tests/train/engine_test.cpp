@@ -159,10 +159,28 @@ TEST(Engine, UniformDocumentsArePromisedOnlyWhereEveryRowIsOne) {
     asked_for.clear();
     engine.accumulate(make_batch(c.rows, 32, 61, 2));
     ASSERT_FALSE(asked_for.empty());
-    for (const ops::AttentionDesc& desc : asked_for) {
-      EXPECT_EQ(desc.uniform, c.uniform) << &c - cases;
-      EXPECT_EQ(desc.max_document_len, c.uniform ? 32 : 0) << &c - cases;
-    }
+    for (const ops::AttentionDesc& desc : asked_for) EXPECT_EQ(desc.uniform_document_len, c.uniform ? 32 : 0) << &c - cases;
+  }
+}
+
+TEST(Engine, DeterminismIsAskedOfEveryAttentionBackward) {
+  EngineFixture fixture;
+  ops::Backend backend = fixture.backend();
+  backend.attention_backward.insert(
+      backend.attention_backward.begin(),
+      {.name = "note", .supports = note, .workspace_bytes = nullptr, .run = nullptr, .kind = ops::EngineKind::kNative});
+  const data::Batch batch = make_batch({{16, 16}, {32}}, 32, 61, 2);
+  train::EngineSpec spec = fixture.spec(tiny_config(), batch);
+  for (const bool deterministic : {false, true}) {
+    asked_for.clear();
+    spec.deterministic = deterministic;
+    train::Engine engine(spec, fixture.device(), backend);
+    const std::size_t planned = asked_for.size();
+    engine.set_masters(random_masters(engine.table(), 7));
+    engine.accumulate(batch);
+    ASSERT_GT(planned, 0u);
+    ASSERT_GT(asked_for.size(), planned);
+    for (const ops::AttentionDesc& desc : asked_for) EXPECT_EQ(desc.deterministic, deterministic);
   }
 }
 
