@@ -56,8 +56,8 @@ ExitCode run_step(const StepOptions& options, const Program& program) {
              static_cast<double>(r.parameters) / 1e6, r.micro_batch_sequences, r.seq_len, r.micro_batches);
   fmt::print("step {:.2f} ms (median of {}), {:.0f} tokens/s, {:.1f} TFLOP/s in products, first step {:.0f} ms\n",
              r.median_step_ms, r.step_ms.size(), r.tokens_per_s, r.gemm_tflop_per_s, r.first_step_ms);
-  fmt::print("arena {:.2f} GiB, device {:.2f} GiB, loss {:.4f} -> {:.4f}\n", gib(r.arena_bytes), gib(r.device_bytes),
-             r.losses.front(), r.losses.back());
+  fmt::print("arena {:.2f} GiB, planned {:.2f} GiB, device {:.2f} GiB, loss {:.4f} -> {:.4f}\n", gib(r.arena_bytes),
+             gib(r.planned_bytes), gib(r.device_bytes), r.losses.front(), r.losses.back());
   for (const auto& [op, calls] : r.op_calls)
     if (op.starts_with("attention")) fmt::print("{} x {}\n", calls, op);
   const nlohmann::json kernels = show_kernels(r);
@@ -78,6 +78,7 @@ ExitCode run_step(const StepOptions& options, const Program& program) {
                   {"tokens_per_s", r.tokens_per_s},
                   {"gemm_tflop_per_s", r.gemm_tflop_per_s},
                   {"arena_bytes", r.arena_bytes},
+                  {"planned_bytes", r.planned_bytes},
                   {"device_bytes", r.device_bytes},
                   {"losses", r.losses},
                   {"ops", r.op_calls},

@@ -67,7 +67,8 @@ StepBenchResult bench_step(const config::RunConfig& config, runtime::Device& dev
                          .seq_len = spec.seq_len,
                          .micro_batch_sequences = spec.micro_batch_rows,
                          .micro_batches = rows / spec.micro_batch_rows,
-                         .arena_bytes = engine.plan().memory.total_bytes};
+                         .arena_bytes = engine.plan().memory.total_bytes,
+                         .planned_bytes = engine.plan().memory.device_bytes()};
   const optim::Schedule schedule = schedule_of(config);
   auto before = Clock::now();
   for (std::int64_t step = 1; step <= options.warmup_steps + options.steps; ++step) {

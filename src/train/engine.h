@@ -40,8 +40,12 @@ struct EngineSpec {
 };
 
 struct MemoryPlan {
-  std::int64_t total_bytes = 0;
+  std::int64_t total_bytes = 0;      // the arena
   runtime::BytesByClass by_class{};  // at the peak
+  std::int64_t outside_bytes = 0;    // what the process holds on the device beside it
+  // What a memory limit bounds.
+  std::int64_t device_bytes() const { return total_bytes + outside_bytes; }
+  std::string to_string() const;  // "600.0 MiB (576.0 MiB of them the device's context and libraries)"
 };
 
 // What one micro-batch and one update do, from a dry run.

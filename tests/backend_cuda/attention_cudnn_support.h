@@ -165,14 +165,13 @@ class CudnnAttentionTest : public testing::Test {
     if (major != 9) GTEST_SKIP() << "not an sm_90 device";
     if (cudnn() == nullptr) GTEST_SKIP() << "no cuDNN: " << cudnn_search_report();
     attention_ = std::make_unique<CudnnAttention>(*cudnn());
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-  }
-  void TearDown() override {
-    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+    queue_ = std::make_unique<CudaQueue>(0);
+    stream_ = queue_->stream();
   }
   void synchronize() { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
 
   std::unique_ptr<CudnnAttention> attention_;
+  std::unique_ptr<CudaQueue> queue_;
   cudaStream_t stream_ = nullptr;
 };
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "attention_cudnn_support.h"
+#include "backend/cuda/cuda_event.h"
 
 namespace ida::cuda {
 namespace {
@@ -18,24 +19,19 @@ class CudnnAttentionTiming : public CudnnAttentionTest {
   template <typename Body>
   double milliseconds(Body&& body) {
     constexpr int kRepeats = 20;
-    cudaEvent_t begin = nullptr, end = nullptr;
-    check(cudaEventCreate(&begin), "cudaEventCreate");
-    check(cudaEventCreate(&end), "cudaEventCreate");
+    CudaEvent begin(0);
+    CudaEvent end(0);
     for (int i = 0; i < 3; ++i) body();
-    std::vector<float> times;
+    std::vector<double> times;
     for (int i = 0; i < kRepeats; ++i) {
-      check(cudaEventRecord(begin, stream_), "cudaEventRecord");
+      begin.record(*queue_);
       body();
-      check(cudaEventRecord(end, stream_), "cudaEventRecord");
-      synchronize();
-      float elapsed = 0.0f;
-      check(cudaEventElapsedTime(&elapsed, begin, end), "cudaEventElapsedTime");
-      times.push_back(elapsed);
+      end.record(*queue_);
+      end.synchronize();
+      times.push_back(end.ms_since(begin));
     }
-    cudaEventDestroy(begin);
-    cudaEventDestroy(end);
     std::sort(times.begin(), times.end());
-    return static_cast<double>(times[kRepeats / 2]);
+    return times[kRepeats / 2];
   }
 
   struct Row {

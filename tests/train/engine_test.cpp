@@ -184,6 +184,36 @@ TEST(Engine, DeterminismIsAskedOfEveryAttentionBackward) {
   }
 }
 
+// A device with memory of its own, of which a process takes some beside the arena.
+class OwnMemoryDevice : public cpu::CpuDevice {
+ public:
+  explicit OwnMemoryDevice(std::int64_t outside_bytes) : info_(CpuDevice::info()) {
+    info_.outside_arena_bytes = outside_bytes;
+  }
+  const runtime::DeviceInfo& info() const override { return info_; }
+
+ private:
+  runtime::DeviceInfo info_;
+};
+
+TEST(Engine, MemoryBesideTheArenaCountsAgainstTheLimit) {
+  EngineFixture fixture;
+  const data::Batch batch = make_batch({{17, 11}}, 32, 61, 2);
+  const train::EngineSpec spec = fixture.spec(tiny_config(), batch);
+  const std::int64_t arena_bytes = train::plan_step(spec, fixture.device().info(), fixture.backend()).memory.total_bytes;
+  constexpr std::int64_t kOutside = std::int64_t{100} << 20;
+  OwnMemoryDevice device(kOutside);
+  EXPECT_NO_THROW(train::Engine(spec, device, fixture.backend(), arena_bytes + kOutside));
+  try {
+    train::Engine engine(spec, device, fixture.backend(), arena_bytes + kOutside - 1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kRuntime);
+    EXPECT_NE(std::string(error.what()).find("(100.0 MiB of them the device's context and libraries)"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(Engine, PlanThatDoesNotFitIsRefusedWithAdvice) {
   EngineFixture fixture;
   const data::Batch batch = make_batch({{17, 11}}, 32, 61, 2);

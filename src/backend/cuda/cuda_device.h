@@ -25,9 +25,9 @@ class CudaDevice final : public runtime::Device {
   void fill_zero(void* device, std::int64_t size_bytes) override;
   void synchronize() override;
   runtime::Queue* queue() override { return queue_.get(); }
-  // Everything the process holds on the card, by the driver's count: context, code, libraries, arena.
   bool start_kernel_window(std::string& reason) override;
   runtime::KernelTotals stop_kernel_window() override;
+  // By NVML; where it cannot tell, what all processes hold on the card.
   std::int64_t used_bytes() const override;
 
  private:
