@@ -7,6 +7,7 @@ be true of the files as they are.
   or source in backquotes that is written from the include root (`ops/gemm.h`);
 - a code block that names its file after the language, as in ```cpp src/ops/gemm.h, occurs in that file: blanks do not
   count, `...` stands for what is left out;
+- `Suite.Test` in backquotes names a test of tests/;
 - with --program, docs/commands.md names exactly the commands and options that `--help` shows.
 
 Every finding is one line `file:line: what`. Exit code 1 on any.
@@ -22,6 +23,8 @@ LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
 PATH = re.compile(r"(?<![\w./-])((?:%s)/[\w./*-]*)" % "|".join(FOLDERS))
 CODE_SPAN = re.compile(r"`([^`\n]+)`")
 SOURCE = re.compile(r"^[a-z0-9_]+(?:/[a-z0-9_]+)*\.(?:h|cpp|cmake)$")
+TEST_NAME = re.compile(r"^[A-Z][A-Za-z0-9]+\.[A-Z][A-Za-z0-9]+$")
+TEST_DECLARATION = re.compile(r"^TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", re.M)
 FENCE = re.compile(r"^\s*```\s*(\w*)\s*(\S*)\s*$")
 COMMANDS = "docs/commands.md"
 OPTION = re.compile(r"--[a-z][a-z-]*")
@@ -90,7 +93,15 @@ def quotation_finding(root, path, quoted):
     return None
 
 
-def document_findings(root, document):
+def declared_tests(root):
+    """{"Suite.Test"} of every GoogleTest declaration and every add_test of tests/."""
+    declared = {f"{suite}.{test}" for path in root.glob("tests/**/*.cpp")
+                for suite, test in TEST_DECLARATION.findall(path.read_text(encoding="utf-8"))}
+    return declared.union(*(re.findall(r"add_test\(NAME (\S+)", path.read_text(encoding="utf-8"))
+                            for path in root.glob("tests/**/CMakeLists.txt")))
+
+
+def document_findings(root, document, tests):
     where = document.relative_to(root).as_posix()
     lines = document.read_text(encoding="utf-8").splitlines()
     rooms = {path.name for path in (root / "src").iterdir() if path.is_dir()} if (root / "src").is_dir() else set()
@@ -105,6 +116,8 @@ def document_findings(root, document):
         for span in CODE_SPAN.findall(line):
             if SOURCE.match(span) and span.split("/")[0] in rooms and not (root / "src" / span).is_file():
                 yield f"{where}:{number}: src/{span} does not exist"
+            if TEST_NAME.match(span) and span not in tests:
+                yield f"{where}:{number}: there is no test {span}"
     for number, path, quoted in quoted_blocks(lines):
         finding = quotation_finding(root, path, quoted)
         if finding:
@@ -165,7 +178,8 @@ def main():
     parser.add_argument("--program", type=Path, help="an ida-train to compare docs/commands.md with")
     arguments = parser.parse_args()
     root = arguments.root.resolve()
-    findings = [finding for document in documents(root) for finding in document_findings(root, document)]
+    tests = declared_tests(root)
+    findings = [finding for document in documents(root) for finding in document_findings(root, document, tests)]
     if arguments.program:
         findings += command_findings(root, arguments.program.resolve())
     for finding in findings:

@@ -1,12 +1,13 @@
 """The body of gpu_suite.sh."""
 import argparse
-import hashlib
 import json
 import pathlib
 import re
 import subprocess
 import sys
 import time
+
+import gpu_record
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SHAPES = {
@@ -119,13 +120,6 @@ class Suite:
         return results
 
 
-def kernel_sources():
-    """sha256 of every source of the CUDA room: what this record covers."""
-    files = sorted((ROOT / "src/backend/cuda").rglob("*"))
-    return {str(f.relative_to(ROOT)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files
-            if f.suffix in {".cu", ".cuh", ".h", ".cpp"}}
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
@@ -139,7 +133,7 @@ def main():
     record = {"command": "tools/gpu_suite.sh " + " ".join(sys.argv[1:]), "doctor": suite.program_json("doctor", ["doctor"], 60),
               "driver": subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"],
                                        stdout=subprocess.PIPE).stdout.decode().strip(),
-              "sources": kernel_sources()}
+              "sources": gpu_record.source_hashes(ROOT)}
     for part in options.only:
         record[part] = getattr(suite, part)()
     record["failed"] = suite.failed

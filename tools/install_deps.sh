@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages that are missing on Debian 12 or Ubuntu 24.04, as root or through sudo. Where nothing is
 # missing it only asks dpkg and never calls apt. The CUDA toolkit is not in these distributions: tools/cuda_option.sh
-# looks for it. docs/dependencies.md says what each package is for.
+# looks for it; where it is built with, nvdisasm comes from PyPI. docs/dependencies.md says what each package is for.
 set -euo pipefail
 
 required=(g++ cmake ninja-build git python3 libtomlplusplus-dev libcli11-dev libfmt-dev nlohmann-json3-dev
@@ -94,6 +94,19 @@ install_onednn() {
   install_optional "matrix products use the built-in form, several times slower" "$package"
 }
 
+install_nvdisasm() {  # a wheel, unpacked where tools/opcode_census.py looks: no distribution has it, some toolkits do
+  local wheel=nvidia-cuda-nvdisasm==13.2.51 folder=build/nvdisasm
+  command -v nvdisasm >/dev/null || [[ -x /usr/local/cuda/bin/nvdisasm || -d $folder ]] && return 0
+  noted_unavailable nvdisasm && return 0
+  python3 -m pip --version >/dev/null 2>&1 || install_optional "no census of opcodes" python3-pip
+  say "unpacking $wheel from PyPI into $folder (optional)"
+  python3 -m pip install --quiet --no-deps --target "$folder" "$wheel" && return 0
+  say "warning: no nvdisasm: the census of opcodes is skipped" >&2
+  rm -rf "$folder"
+  mkdir -p "$(dirname "$unavailable_note")"
+  echo nvdisasm >>"$unavailable_note"
+}
+
 main() {
   cd "$(dirname "${BASH_SOURCE[0]}")/.."
   if ! command -v dpkg-query >/dev/null; then
@@ -104,6 +117,9 @@ main() {
   install_onednn
   if [[ -z $(installed ccache) ]] && ! noted_unavailable ccache; then
     install_optional "every build compiles from scratch" ccache
+  fi
+  if [[ $(tools/cuda_option.sh 2>/dev/null) == -DIDA_CUDA=ON ]]; then
+    install_nvdisasm
   fi
   if [[ ${FUZZ:-0} == 1 ]]; then
     for package in $(missing_of "${fuzz[@]}"); do

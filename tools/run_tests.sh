@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The body of `make test`: source checks, the tests of the tools, every CTest case, a few mutants. The first failure
-# ends it. The last line is CTest's own closing line.
+# The body of `make test`: source checks, every CTest case, a few mutants. The first failure ends it. The last line is
+# CTest's own closing line.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,9 +15,6 @@ python3 tools/check_lengths.py
 python3 tools/check_docs.py
 python3 tools/mutate --check
 
-step "tests of the tools"
-python3 -m unittest discover --start-directory tests/tools --top-level-directory tests/tools
-
 step "build"
 cuda_option=$(tools/cuda_option.sh)
 cmake -S . -B "$build" -G Ninja "$cuda_option"
@@ -27,6 +24,9 @@ python3 tools/check_docs.py --program "$build/ida-train"
 step "tests"
 log=$build/ctest.log
 ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" 2>&1 | tee "$log"
+
+step "kernels tested on a GPU"
+python3 tools/gpu_record.py
 
 tools/short_fuzz.sh
 

@@ -59,8 +59,8 @@ ExitCode run_step(const StepOptions& options, const Program& program) {
   fmt::print("start, ms: plan and memory {:.0f}, timing products {:.0f}, weights {:.0f}, first step {:.0f}\n",
              r.start_ms.at("plan_and_memory"), r.start_ms.at("timing_products"), r.start_ms.at("weights"),
              r.start_ms.at("first_step"));
-  fmt::print("arena {:.2f} GiB, device {:.2f} GiB, loss {:.4f} -> {:.4f}\n", gib(r.arena_bytes), gib(r.device_bytes),
-             r.losses.front(), r.losses.back());
+  fmt::print("arena {:.2f} GiB, planned {:.2f} GiB, device {:.2f} GiB, loss {:.4f} -> {:.4f}\n", gib(r.arena_bytes),
+             gib(r.planned_bytes), gib(r.device_bytes), r.losses.front(), r.losses.back());
   for (const auto& [op, calls] : r.op_calls)
     if (op.starts_with("attention")) fmt::print("{} x {}\n", calls, op);
   const nlohmann::json kernels = show_kernels(r);
@@ -69,6 +69,7 @@ ExitCode run_step(const StepOptions& options, const Program& program) {
                   {"build", evidence::build_id().commit},
                   {"device", r.device},
                   {"recipe", config.precision.recipe},
+                  {"deterministic", config.device.deterministic},
                   {"parameters", r.parameters},
                   {"seq_len", r.seq_len},
                   {"micro_batch_sequences", r.micro_batch_sequences},
@@ -80,6 +81,7 @@ ExitCode run_step(const StepOptions& options, const Program& program) {
                   {"tokens_per_s", r.tokens_per_s},
                   {"gemm_tflop_per_s", r.gemm_tflop_per_s},
                   {"arena_bytes", r.arena_bytes},
+                  {"planned_bytes", r.planned_bytes},
                   {"device_bytes", r.device_bytes},
                   {"losses", r.losses},
                   {"ops", r.op_calls},

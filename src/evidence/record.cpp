@@ -56,6 +56,8 @@ void visit_device(Field&& field, Device& device) {
   field("name", device.name);
   field("cores", device.cores);
   field("memory_bytes", device.memory_bytes);
+  field("planned_bytes", device.planned_bytes);
+  field("used_bytes", device.used_bytes);
   field("isa", device.isa);
 }
 

@@ -5,7 +5,8 @@
 //            "config_hash", "data_fingerprint", "recipe", "gemm_flops"},
 //    "precision": {"compute", "master", "inference"},
 //    "build": {"commit", "version", "compiler", "type"},
-//    "device": {"backend", "name", "cores", "memory_bytes", "isa": [...]}, "libraries": {name: version},
+//    "device": {"backend", "name", "cores", "memory_bytes", "planned_bytes", "used_bytes",
+//    "isa": [...]}, "libraries": {name: version},
 //    "environment": {"os", "kernel", "hostname"},
 //    "engines": {name: calls}, "fallbacks": {reason: n},
 //    "modules": {module: {"engines": {name: calls}, "fallbacks": {reason: n}}},
@@ -57,7 +58,9 @@ struct DeviceFacts {
   std::string name;
   std::int64_t cores = 0;
   std::int64_t memory_bytes = 0;
-  std::vector<std::string> isa;  // "avx2", "avx512", "amx_bf16", "sm90"
+  std::int64_t planned_bytes = 0;  // of it, that the run was to take
+  std::int64_t used_bytes = 0;     // that the process held by the device's own count; 0: it cannot tell
+  std::vector<std::string> isa;    // "avx2", "avx512", "amx_bf16", "sm90"
   bool operator==(const DeviceFacts&) const = default;
 };
 

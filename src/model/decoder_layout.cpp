@@ -48,8 +48,7 @@ ops::AttentionDesc attention_desc(const ModelConfig& c, std::int64_t layer, DTyp
           .max_segments = batch.segments.rows,
           .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.head_dim))),
           .dtype = dtype,
-          .max_document_len = batch.uniform_document_len,
-          .uniform = batch.uniform_document_len > 0};
+          .uniform_document_len = batch.uniform_document_len};
 }
 
 ops::RopeDesc rope_desc(const ModelConfig& c, DType dtype, std::int64_t rows, ops::RopeDirection direction) {

@@ -22,11 +22,10 @@ struct AttentionDesc {
   std::int64_t max_segments = 0;  // capacity of the segment table
   float scale = 1.0f;
   DType dtype = DType::kF32;
-  // What the caller promises of the table beyond its capacity, so that a library's plan can be made from sizes alone.
-  std::int64_t max_documents = 0;  // > 0: rows of the table from here on are unused, and q and k/v rows are the same tokens
-  std::int64_t max_document_len = 0;  // > 0: no segment is longer
-  bool uniform = false;               // documents of exactly max_document_len tokens, one after another, over all rows
-  bool deterministic = false;         // backward: the same bits every time; implementations whose sums race refuse
+  // > 0: the caller promises self-attention over documents of exactly this length, one after another, over all rows, so
+  // that a library's plan can be made from sizes alone.
+  std::int64_t uniform_document_len = 0;
+  bool deterministic = false;  // backward: the same bits every time; implementations whose sums race refuse
   std::string to_string() const;
 };
 

@@ -135,7 +135,9 @@ void attention_backward(Context& context, const AttentionDesc& desc, const Atten
     expect(kOp, name, view, desc.kv_rows, kv_cols, desc.dtype);
   expect(kOp, "lse", args.lse, desc.q_rows, desc.num_heads, DType::kF32);
   expect(kOp, "segments", args.segments, desc.max_segments, 4, DType::kI32);
-  dispatch(context, context.backend.attention_backward, desc, args, kOp);
+  AttentionDesc asked = desc;
+  asked.deterministic |= context.deterministic;
+  dispatch(context, context.backend.attention_backward, asked, args, kOp);
 }
 
 void swiglu_forward(Context& context, const SwigluDesc& desc, const SwigluForwardArgs& args) {

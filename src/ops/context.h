@@ -33,6 +33,7 @@ class Context {
   runtime::Arena& arena;
   runtime::Queue* queue;  // of the device; null on a CPU and in a dry run
   const SitePlan* site_plan = nullptr;
+  bool deterministic = false;      // every call asks for the same bits in every repetition
   bool fallback_is_error = false;  // a planned engine that refuses a call ends the run (kGate) instead of being counted
   CallCounts calls;
   std::vector<Preparation> preparations;  // of a dry run's calls, in their order

@@ -19,7 +19,10 @@ struct DeviceInfo {
   BackendKind backend = BackendKind::kCpu;
   std::string name;
   std::int64_t memory_bytes = 0;  // physical memory of the device
-  int num_cores = 1;              // CPU cores the process may use, or SMs
+  // What a process holds on a device of its own beside the planned arena: context, code, libraries. An expectation;
+  // 0 where the arena is ordinary memory of the process.
+  std::int64_t outside_arena_bytes = 0;
+  int num_cores = 1;  // CPU cores the process may use, or SMs
   CpuIsa cpu;
   std::string onednn_version;               // CPU: "2.6.3", or empty where the library was not found
   int device_index = 0;                     // CUDA: which of the GPUs that the process sees

@@ -71,7 +71,8 @@ StepBenchResult bench_step(const config::RunConfig& config, runtime::Device& dev
                          .seq_len = spec.seq_len,
                          .micro_batch_sequences = spec.micro_batch_rows,
                          .micro_batches = rows / spec.micro_batch_rows,
-                         .arena_bytes = engine.plan().memory.total_bytes};
+                         .arena_bytes = engine.plan().memory.total_bytes,
+                         .planned_bytes = engine.plan().memory.device_bytes()};
   result.start_ms = {{"plan_and_memory", ms_between(before, built) - engine.preparation_ms()},
                      {"timing_products", engine.preparation_ms()},
                      {"weights", ms_between(built, filled)}};

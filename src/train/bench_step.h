@@ -31,6 +31,7 @@ struct StepBenchResult {
   // disk), weights, the first step.
   std::map<std::string, double> start_ms = {};
   std::int64_t arena_bytes = 0;
+  std::int64_t planned_bytes = 0;   // the arena and what is expected beside it
   std::int64_t device_bytes = 0;    // everything the process holds on the device; 0 where the device cannot tell
   std::vector<double> losses = {};  // every step's, warm-up included
   ops::EngineCounters calls = {};   // products of every step, the recorded one included

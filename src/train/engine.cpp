@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "model/sites.h"
 #include "model/upload.h"
 #include "train/batch_layout.h"
@@ -79,6 +80,12 @@ class NoDevice : public runtime::Device {
 
 }  // namespace
 
+std::string MemoryPlan::to_string() const {
+  const std::string outside =
+      outside_bytes > 0 ? fmt::format(" ({:.1f} MiB of them the device's context and libraries)", mib(outside_bytes)) : "";
+  return fmt::format("{:.1f} MiB{}", mib(device_bytes()), outside);
+}
+
 StepPlan plan_step(const EngineSpec& spec, const runtime::DeviceInfo& device, const ops::Backend& backend) {
   StepPlan plan;
   const std::int64_t head_rows = std::min(model::head_chunk_rows(spec.model, device), spec.micro_batch_tokens());
@@ -90,6 +97,7 @@ StepPlan plan_step(const EngineSpec& spec, const runtime::DeviceInfo& device, co
   runtime::Arena arena;
   ops::Context context(device, backend, arena);
   context.site_plan = &plan.sites;
+  context.deterministic = spec.deterministic;
   const Layout layout = allocate_layout(arena, spec, table, optimizer);
   NoDevice none(device);
   if (spec.sample_shape.num_sequences > 0) eval::plan_generate({context, none, decoder, layout.buffers}, spec.sample_shape);
@@ -110,7 +118,9 @@ StepPlan plan_step(const EngineSpec& spec, const runtime::DeviceInfo& device, co
   optimizer.gradient_norm(context, none, layout.buffers.grads, layout.state);
   optimizer.step(context, none, layout.state, layout.buffers.weights, layout.buffers.grads, 1, 0.0, 0.0);
   plan.preparations = std::move(context.preparations);
-  plan.memory = {.total_bytes = arena.high_water_bytes(), .by_class = arena.bytes_at_peak()};
+  plan.memory = {.total_bytes = arena.high_water_bytes(),
+                 .by_class = arena.bytes_at_peak(),
+                 .outside_bytes = device.outside_arena_bytes};
   return plan;
 }
 
@@ -123,15 +133,16 @@ Engine::Engine(const EngineSpec& spec, runtime::Device& device, const ops::Backe
       optimizer_(spec_.optimizer, param_slices(table_), table_.total_elems),
       plan_(plan_step(spec_, device.info(), backend)) {
   const std::int64_t limit = memory_limit_bytes > 0 ? memory_limit_bytes : device.info().memory_bytes;
-  if (limit > 0 && plan_.memory.total_bytes > limit)
+  if (limit > 0 && plan_.memory.device_bytes() > limit)
     fail_runtime(
-        "[memory] the plan needs {:.1f} MiB but the limit is {:.1f} MiB: lower train.micro_batch_sequences or "
-        "data.seq_len, or set train.recompute = \"block\"",
-        static_cast<double>(plan_.memory.total_bytes) / 1048576.0, static_cast<double>(limit) / 1048576.0);
+        "[memory] the plan needs {} but the limit is {:.1f} MiB: lower train.micro_batch_sequences or data.seq_len, or set "
+        "train.recompute = \"block\"",
+        plan_.memory.to_string(), mib(limit));
   memory_ = device.allocate(plan_.memory.total_bytes);
   arena_ = std::make_unique<runtime::Arena>(memory_, plan_.memory.total_bytes);
   context_ = std::make_unique<ops::Context>(device.info(), backend, *arena_, device.queue());
   context_->site_plan = &plan_.sites;
+  context_->deterministic = spec_.deterministic;
   context_->fallback_is_error = spec_.fallback_is_error;
   graphs_ = std::make_unique<StepGraphs>(device_, *context_, spec_.graphs);
   // Nothing lies in the arena yet: it is scratch.

@@ -34,6 +34,7 @@ struct EngineSpec {
   BackwardScale backward_scale = BackwardScale::kMicroBatchMean;
   precision::EnginePolicy engine_policy = precision::EnginePolicy::kEither;
   bool fallback_is_error = false;
+  bool deterministic = false;             // the same bits in every repetition, where a device does not give them anyway
   bool graphs = true;                     // recorded work is replayed where the device can
   eval::GenerateShape sample_shape = {};  // text generated from the weights in training; num_sequences 0: none
   std::int64_t max_positions = 0;         // rows of the RoPE table; at least seq_len
@@ -41,8 +42,12 @@ struct EngineSpec {
 };
 
 struct MemoryPlan {
-  std::int64_t total_bytes = 0;
+  std::int64_t total_bytes = 0;      // the arena
   runtime::BytesByClass by_class{};  // at the peak
+  std::int64_t outside_bytes = 0;    // what the process holds on the device beside it
+  // What a memory limit bounds.
+  std::int64_t device_bytes() const { return total_bytes + outside_bytes; }
+  std::string to_string() const;  // "600.0 MiB (576.0 MiB of them the device's context and libraries)"
 };
 
 // What one micro-batch and one update do, from a dry run.

@@ -95,18 +95,20 @@ void add_memory(PlanReport& report, const config::RunConfig& config, const Engin
   }
   report.arena_bytes = plan.memory.total_bytes;
   report.total_bytes = report.arena_bytes;
-  const auto add = [&](const char* name, std::int64_t bytes, const char* note) {
-    if (bytes > 0) report.memory.push_back({name, bytes, note});
-    report.total_bytes += bytes;
+  const bool own_memory = plan.memory.outside_bytes > 0;  // of the device
+  const auto add = [&](const char* name, std::int64_t bytes, const char* note, bool on_host) {
+    if (bytes > 0) report.memory.push_back({name, bytes, note, on_host});
+    if (!on_host) report.total_bytes += bytes;
   };
+  add("outside", plan.memory.outside_bytes, "context, kernels and libraries on the device", false);
   add("checkpoint", staging_bytes(spec, report.parameters, report.arena_bytes, report.limit_bytes),
-      "copy of the state while it is written in the background");
+      "copy of the state while it is written in the background", own_memory);
   bool estimated = false;
   const std::int64_t data_bytes = dataset_bytes(config, config.data.train, "train", spec.model.vocab_size, estimated) +
                                   dataset_bytes(config, config.data.valid, "valid", spec.model.vocab_size, estimated);
-  add("data", data_bytes, estimated ? "token shards, estimated from the size of the text" : "token shards");
+  add("data", data_bytes, estimated ? "token shards, estimated from the size of the text" : "token shards", own_memory);
   add("process", kProgramBytes + kTokenizerBytesPerToken * spec.model.vocab_size,
-      "program, libraries, tokenizer, thread stacks");
+      "program, libraries, tokenizer, thread stacks", own_memory);
 }
 
 // tokens/s of the newest finished start of this very configuration.

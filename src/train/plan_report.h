@@ -17,6 +17,7 @@ struct PlanMemory {
   std::string name;
   std::int64_t bytes = 0;
   std::string note;
+  bool on_host = false;  // beside a device with memory of its own: not part of the total
 };
 
 struct PlanReport {
@@ -34,7 +35,7 @@ struct PlanReport {
 
   std::vector<PlanMemory> memory;  // classes of the planned arena at its peak, then what the process holds beside it
   std::int64_t arena_bytes = 0;
-  std::int64_t total_bytes = 0;  // expected peak of the process
+  std::int64_t total_bytes = 0;  // expected peak of the process on the device
   std::int64_t limit_bytes = 0;
 
   std::optional<double> tokens_per_s;  // of an earlier start of this configuration

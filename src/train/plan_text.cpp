@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "base/units.h"
 #include "metrics/progress_line.h"
 #include "train/plan_report.h"
 
@@ -10,14 +11,18 @@ using Json = nlohmann::json;
 
 std::string line(const char* label, const std::string& value) { return fmt::format("{:<16} {}\n", label, value); }
 
-std::string mib(std::int64_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 1048576.0); }
+std::string memory_line(std::string_view name, std::int64_t bytes, std::string_view note) {
+  return fmt::format("  {:<16} {:>8.1f} MiB{}{}\n", name, mib(bytes), note.empty() ? "" : "  ", note);
+}
 
 std::string memory_text(const PlanReport& r) {
   std::string text = "memory at the peak\n";
   for (const PlanMemory& m : r.memory)
-    text += fmt::format("  {:<16} {:>12}{}\n", m.name, mib(m.bytes), m.note.empty() ? "" : "  " + m.note);
-  text += fmt::format("  {:<16} {:>12}  planned before the first step, no allocation later\n", "arena", mib(r.arena_bytes));
-  text += fmt::format("  {:<16} {:>12}  of {}\n", "total", mib(r.total_bytes), mib(r.limit_bytes));
+    if (!m.on_host) text += memory_line(m.name, m.bytes, m.note);
+  text += memory_line("arena", r.arena_bytes, "planned before the first step, no allocation later");
+  text += memory_line("total", r.total_bytes, fmt::format("of {:.1f} MiB", mib(r.limit_bytes)));
+  for (const PlanMemory& m : r.memory)
+    if (m.on_host) text += memory_line(m.name, m.bytes, "in host memory: " + m.note);
   return text;
 }
 
@@ -65,7 +70,8 @@ std::string render_plan(const PlanReport& r) {
 
 std::string to_json(const PlanReport& r) {
   Json memory = Json::array();
-  for (const PlanMemory& m : r.memory) memory.push_back({{"name", m.name}, {"bytes", m.bytes}, {"note", m.note}});
+  for (const PlanMemory& m : r.memory)
+    memory.push_back({{"name", m.name}, {"bytes", m.bytes}, {"note", m.note}, {"on_host", m.on_host}});
   Json sites = Json::array();
   for (const evidence::PlanFacts& s : r.sites) {
     Json refused = Json::array();

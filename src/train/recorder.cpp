@@ -196,6 +196,8 @@ evidence::EvidenceRecord Recorder::evidence(const RunState& state, Engine& engin
                    .name = device.name,
                    .cores = device.num_cores,
                    .memory_bytes = device.memory_bytes,
+                   .planned_bytes = engine.plan().memory.device_bytes(),
+                   .used_bytes = engine.device().used_bytes(),
                    .isa = isa_names(device)};
   if (!device.onednn_version.empty()) record.libraries["onednn"] = device.onednn_version;
   record.environment = evidence::collect_environment();

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/units.h"
 #include "checkpoint/hf_model.h"
 #include "data/document.h"
 #include "model/hf_config.h"
@@ -134,6 +135,7 @@ EngineSpec engine_spec(const config::RunConfig& config, const model::ModelConfig
   spec.model.dtype = spec.recipe.compute;
   spec.graphs = config.device.graphs;
   spec.fallback_is_error = config.evidence.on_fallback == config::OnFallback::kError;
+  spec.deterministic = config.device.deterministic;
   switch (config.evidence.engine) {
     case config::EngineKind::kNative: spec.engine_policy = precision::EnginePolicy::kNative; break;
     case config::EngineKind::kEmulated: spec.engine_policy = precision::EnginePolicy::kEmulated; break;
@@ -184,13 +186,13 @@ std::int64_t choose_micro_batch_rows(const config::RunConfig& config, const Engi
     if (rows % candidate != 0) continue;
     EngineSpec trial = spec;
     trial.micro_batch_rows = candidate;
-    const std::int64_t needed = plan_step(trial, device, backend).memory.total_bytes;
-    if (limit <= 0 || needed <= limit) return candidate;
+    const MemoryPlan needed = plan_step(trial, device, backend).memory;
+    if (limit <= 0 || needed.device_bytes() <= limit) return candidate;
     if (candidate == 1)
       fail_runtime(
-          "[memory] one sequence of {} tokens needs {:.1f} MiB but the limit is {:.1f} MiB: lower data.seq_len, set "
+          "[memory] one sequence of {} tokens needs {} but the limit is {:.1f} MiB: lower data.seq_len, set "
           "train.recompute = \"block\", or raise device.memory_limit",
-          spec.seq_len, static_cast<double>(needed) / 1048576.0, static_cast<double>(limit) / 1048576.0);
+          spec.seq_len, needed.to_string(), mib(limit));
   }
   return 1;
 }

@@ -33,13 +33,17 @@ recipe = "fp32"
 class GateCommand : public ::testing::Test {
  protected:
   Outcome train(const std::string& action, const std::string& sigma = "1.0") {
+    return run({"gates.spike_action=" + action, "gates.spike_sigma=" + sigma});
+  }
+  Outcome run(const std::vector<std::string>& settings) {
     space_.write("g.toml", kConfig);
     std::string text;
     for (int i = 0; i < 3000; ++i)
       text += static_cast<char>('a' + (i * i * 7 + i / 11) % 26), text += i % 5 == 0 ? " " : "";
     space_.write("a.txt", text);
-    return space_.run({"train", "g.toml", "--threads", "1", "--set", "gates.spike_action=" + action, "--set",
-                       "gates.spike_sigma=" + sigma});
+    std::vector<std::string> call = {"train", "g.toml", "--threads", "1"};
+    for (const std::string& setting : settings) call.insert(call.end(), {"--set", setting});
+    return space_.run(call);
   }
   Workspace space_;
 };
@@ -68,6 +72,24 @@ TEST_F(GateCommand, RollbackIsBounded) {
     EXPECT_GT(row["step"].get<int>(), last);
     last = row["step"].get<int>();
   }
+}
+
+// After one enormous update every gradient overflows: those steps change no weight, and what is saved is finite.
+TEST_F(GateCommand, AGradientThatIsNotFiniteReachesNoWeight) {
+  const std::vector<std::string> settings = {"optim.lr=1e30", "optim.warmup_steps=0", "train.steps=4"};
+  const Outcome outcome = run(settings);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto rows = read_json_lines(space_ / "runs/g/metrics.jsonl");
+  ASSERT_EQ(rows.back()["step"], 4);
+  EXPECT_EQ(rows.back()["skipped"], 1) << rows.back();
+  EXPECT_TRUE(rows.back().contains("non_finite") && !rows.back().contains("grad_norm")) << rows.back();
+  const Outcome checked = space_.run({"verify", "checkpoint", "runs/g/checkpoints/step-4"});
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  EXPECT_NE(checked.out.find("all finite"), std::string::npos) << checked.out;
+
+  std::vector<std::string> strict = settings;
+  strict.insert(strict.end(), {"gates.non_finite=stop", "run.name=h"});
+  expect_refused(run(strict), 3, {"step 2: non-finite step", "gates.non_finite"});
 }
 
 }  // namespace

@@ -60,10 +60,10 @@ inline HostTensor download(const TensorView& from) {
   return host;
 }
 
-// Memory of one problem. `documents`: rows of the table a packed plan looks at.
+// Memory of one problem.
 class DeviceProblem {
  public:
-  DeviceProblem(const ops::AttentionDesc& problem, std::int64_t documents)
+  explicit DeviceProblem(const ops::AttentionDesc& problem)
       : desc(problem),
         q_cols_(problem.num_heads * problem.head_dim),
         kv_cols_(problem.num_kv_heads * problem.head_dim),
@@ -73,12 +73,10 @@ class DeviceProblem {
         o_(2 * problem.q_rows * q_cols_),
         grad_o_(2 * problem.q_rows * q_cols_),
         lse_(4 * problem.q_rows * problem.num_heads),
-        table_(16 * documents),
+        table_(16 * problem.max_segments),
         workspace_(
             std::max(cudnn_attention_forward_workspace(problem, {}), cudnn_attention_backward_workspace(problem, {})) +
-            kGuardBytes) {
-    desc.max_segments = documents;
-  }
+            kGuardBytes) {}
 
   void set_inputs(const AttentionCase& host) {
     upload(part(qkv_, 0, q_cols_), host.q);
@@ -86,11 +84,10 @@ class DeviceProblem {
     upload(part(qkv_, q_cols_ + kv_cols_, kv_cols_), host.v);
     upload(matrix_view(grad_o_.data(), DType::kBF16, desc.q_rows, q_cols_), host.grad_o);
     std::vector<ops::Segment> table;
-    for (std::int64_t i = 0; i < std::min(desc.max_segments, host.desc.max_segments); ++i) table.push_back(host.segment(i));
+    for (std::int64_t i = 0; i < desc.max_segments; ++i) table.push_back(host.segment(i));
     set_table(table);
   }
-  void set_table(std::vector<ops::Segment> table) {
-    table.resize(static_cast<std::size_t>(desc.max_segments));
+  void set_table(const std::vector<ops::Segment>& table) {
     table_.upload(table.data(), table.size() * sizeof(ops::Segment));
     finish_uploads();
   }
@@ -134,9 +131,6 @@ class DeviceProblem {
   void run_backward(CudnnAttention& attention, cudaStream_t stream) {
     attention.backward(desc, backward_args(), exact(cudnn_attention_backward_workspace(desc, {})), stream);
   }
-  void poison_outputs() {
-    for (DeviceBuffer* buffer : {&o_, &lse_, &grads_, &workspace_}) buffer->poison();
-  }
   // What lies behind the workspace of the larger pass is as it was.
   void expect_guard_untouched() const {
     const std::vector<std::byte> bytes = workspace_.download();
@@ -171,14 +165,13 @@ class CudnnAttentionTest : public testing::Test {
     if (major != 9) GTEST_SKIP() << "not an sm_90 device";
     if (cudnn() == nullptr) GTEST_SKIP() << "no cuDNN: " << cudnn_search_report();
     attention_ = std::make_unique<CudnnAttention>(*cudnn());
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-  }
-  void TearDown() override {
-    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+    queue_ = std::make_unique<CudaQueue>(0);
+    stream_ = queue_->stream();
   }
   void synchronize() { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
 
   std::unique_ptr<CudnnAttention> attention_;
+  std::unique_ptr<CudaQueue> queue_;
   cudaStream_t stream_ = nullptr;
 };
 

@@ -1,11 +1,12 @@
-// Times of cuDNN's attention at the shapes of the speed table, packed and not: what the packed form costs, and how it
-// falls with the documents. Prints; nothing is asserted beyond that the problems run.
+// Times of cuDNN's attention at the shapes of the speed table, deterministic and not. Prints; nothing is asserted beyond
+// that the problems run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdio>
 
 #include "attention_cudnn_support.h"
+#include "backend/cuda/cuda_event.h"
 
 namespace ida::cuda {
 namespace {
@@ -18,29 +19,27 @@ class CudnnAttentionTiming : public CudnnAttentionTest {
   template <typename Body>
   double milliseconds(Body&& body) {
     constexpr int kRepeats = 20;
-    cudaEvent_t begin = nullptr, end = nullptr;
-    check(cudaEventCreate(&begin), "cudaEventCreate");
-    check(cudaEventCreate(&end), "cudaEventCreate");
+    CudaEvent begin(0);
+    CudaEvent end(0);
     for (int i = 0; i < 3; ++i) body();
-    std::vector<float> times;
+    std::vector<double> times;
     for (int i = 0; i < kRepeats; ++i) {
-      check(cudaEventRecord(begin, stream_), "cudaEventRecord");
+      begin.record(*queue_);
       body();
-      check(cudaEventRecord(end, stream_), "cudaEventRecord");
-      synchronize();
-      float elapsed = 0.0f;
-      check(cudaEventElapsedTime(&elapsed, begin, end), "cudaEventElapsedTime");
-      times.push_back(elapsed);
+      end.record(*queue_);
+      end.synchronize();
+      times.push_back(end.ms_since(begin));
     }
-    cudaEventDestroy(begin);
-    cudaEventDestroy(end);
     std::sort(times.begin(), times.end());
-    return static_cast<double>(times[kRepeats / 2]);
+    return times[kRepeats / 2];
   }
 
-  // documents: table rows of the packed form, 0 for uniform; every row of the batch holds `per_row` documents.
-  void report(const char* name, std::int64_t batch, std::int64_t len, std::int64_t heads, std::int64_t kv_heads,
-              std::int64_t head_dim, std::int64_t documents, std::int64_t per_row, bool deterministic = false) {
+  struct Row {
+    const char* name;
+    std::int64_t batch, len, heads, kv_heads, head_dim;
+  };
+  void report(const Row& row, bool deterministic) {
+    const auto& [name, batch, len, heads, kv_heads, head_dim] = row;
     ops::AttentionDesc desc;
     desc.q_rows = desc.kv_rows = batch * len;
     desc.num_heads = heads;
@@ -48,15 +47,13 @@ class CudnnAttentionTiming : public CudnnAttentionTest {
     desc.head_dim = head_dim;
     desc.scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
     desc.dtype = DType::kBF16;
-    desc.uniform = documents == 0;
-    desc.max_documents = documents;
-    desc.max_document_len = documents == 0 ? len / per_row : len;
+    desc.uniform_document_len = len;
+    desc.max_segments = batch;
     desc.deterministic = deterministic;
-    const std::int64_t num_documents = batch * per_row;
-    DeviceProblem device(desc, std::max(documents, num_documents));
+    DeviceProblem device(desc);
     std::vector<ops::Segment> table;
-    for (std::int64_t i = 0; i < num_documents; ++i) {
-      const auto length = static_cast<std::int32_t>(len / per_row);
+    for (std::int64_t i = 0; i < batch; ++i) {
+      const auto length = static_cast<std::int32_t>(len);
       const auto begin = static_cast<std::int32_t>(i) * length;
       table.push_back({begin, length, begin, length});
     }
@@ -64,36 +61,22 @@ class CudnnAttentionTiming : public CudnnAttentionTest {
     device.repeat_inputs(block_);
     const double forward_ms = milliseconds([&] { device.run_forward(*attention_, stream_); });
     const double backward_ms = milliseconds([&] { device.run_backward(*attention_, stream_); });
-    const double pairs = static_cast<double>(batch * per_row) * 0.5 * static_cast<double>(len / per_row) *
-                         static_cast<double>(len / per_row);
+    const double pairs = static_cast<double>(batch) * 0.5 * static_cast<double>(len) * static_cast<double>(len);
     const double forward_flops = 4.0 * pairs * static_cast<double>(heads * head_dim);
-    std::printf(
-        "%-14s %s%-8s table %5ld docs/row %2ld | fwd %7.3f ms %5.0f TFLOP/s | bwd %7.3f ms %5.0f TFLOP/s | bwd workspace "
-        "%5.0f MiB\n",
-        name, documents == 0 ? "uniform" : "packed ", deterministic ? " det" : "", static_cast<long>(documents),
-        static_cast<long>(per_row), forward_ms, forward_flops / forward_ms * 1e-9, backward_ms,
-        2.5 * forward_flops / backward_ms * 1e-9,
-        static_cast<double>(cudnn_attention_backward_workspace(device.desc, {})) / 1048576.0);
+    std::printf("%-14s %-3s | fwd %7.3f ms %5.0f TFLOP/s | bwd %7.3f ms %5.0f TFLOP/s | bwd workspace %5.0f MiB\n", name,
+                deterministic ? "det" : "", forward_ms, forward_flops / forward_ms * 1e-9, backward_ms,
+                2.5 * forward_flops / backward_ms * 1e-9,
+                static_cast<double>(cudnn_attention_backward_workspace(device.desc, {})) / 1048576.0);
   }
 
   HostTensor block_;  // normal values that fill the inputs again and again
 };
 
 TEST_F(CudnnAttentionTiming, Table) {
-  struct Row {
-    const char* name;
-    std::int64_t batch, len, heads, kv_heads, head_dim;
-  };
-  for (const Row& r : {Row{"SmolLM2-1.7B", 8, 2048, 32, 32, 64}, Row{"SmolLM2-135M", 16, 2048, 9, 3, 64},
-                       Row{"ember-30m", 64, 1024, 8, 8, 64}, Row{"D128 GQA", 8, 2048, 16, 4, 128}}) {
-    report(r.name, r.batch, r.len, r.heads, r.kv_heads, r.head_dim, 0, 1);
-    report(r.name, r.batch, r.len, r.heads, r.kv_heads, r.head_dim, 0, 1, true);
-    for (const std::int64_t documents : {r.batch, 4 * r.batch, 16 * r.batch}) {
-      report(r.name, r.batch, r.len, r.heads, r.kv_heads, r.head_dim, documents, 1);
-    }
-    for (const std::int64_t documents : {8 * r.batch, 16 * r.batch}) {
-      report(r.name, r.batch, r.len, r.heads, r.kv_heads, r.head_dim, documents, 8);
-    }
+  for (const Row& row : {Row{"SmolLM2-1.7B", 8, 2048, 32, 32, 64}, Row{"SmolLM2-135M", 16, 2048, 9, 3, 64},
+                         Row{"ember-30m", 64, 1024, 8, 8, 64}, Row{"D128 GQA", 8, 2048, 16, 4, 128}}) {
+    report(row, false);
+    report(row, true);
   }
 }
 

@@ -39,16 +39,7 @@ ops::AttentionDesc uniform(std::int64_t batch, std::int64_t len, Heads heads, st
   desc.head_dim = head_dim;
   desc.dtype = DType::kBF16;
   desc.max_segments = desc.q_rows;
-  desc.max_document_len = len;
-  desc.uniform = true;
-  return desc;
-}
-
-ops::AttentionDesc packed(std::int64_t documents, std::int64_t len, Heads heads, std::int64_t head_dim) {
-  ops::AttentionDesc desc = uniform(8, 2048, heads, head_dim);
-  desc.uniform = false;
-  desc.max_documents = documents;
-  desc.max_document_len = len;
+  desc.uniform_document_len = len;
   return desc;
 }
 
@@ -94,8 +85,8 @@ class CudnnProposalsTest : public testing::Test {
 
 // The first choice of cuDNN fits the workspace that a plan reserves for it.
 void expect_first_choice_fits(const ops::AttentionDesc& desc, Pass pass) {
-  SCOPED_TRACE(desc.to_string() + (desc.uniform ? " uniform len " : " packed len ") +
-               std::to_string(desc.max_document_len) + (pass == Pass::kForward ? " forward" : " backward"));
+  SCOPED_TRACE(desc.to_string() + " documents of " + std::to_string(desc.uniform_document_len) +
+               (pass == Pass::kForward ? " forward" : " backward"));
   const auto supports = pass == Pass::kForward ? cudnn_attention_forward_supports : cudnn_attention_backward_supports;
   if (supports(desc, h200())) return;
   const std::vector<CudnnProposal> found = proposals(desc, pass);
@@ -119,28 +110,6 @@ TEST_F(CudnnProposalsTest, UniformFitsItsWorkspace) {
         }
       }
     }
-  }
-}
-
-TEST_F(CudnnProposalsTest, PackedFitsItsWorkspace) {
-  for (const Heads heads : kHeads) {
-    for (const std::int64_t head_dim : {16, 128, 256}) {
-      for (const std::int64_t documents : {1, 1024}) {
-        for (const std::int64_t len : {127, 2048}) {
-          const ops::AttentionDesc desc = packed(documents, len, heads, head_dim);
-          expect_first_choice_fits(desc, Pass::kForward);
-          expect_first_choice_fits(desc, Pass::kBackward);
-        }
-      }
-    }
-  }
-}
-
-TEST_F(CudnnProposalsTest, WindowsAreRecognised) {
-  for (ops::AttentionDesc desc : {uniform(8, 2048, {9, 3}, 64), packed(8, 2048, {9, 3}, 64)}) {
-    desc.window = 256;
-    expect_first_choice_fits(desc, Pass::kForward);
-    expect_first_choice_fits(desc, Pass::kBackward);
   }
 }
 
@@ -210,50 +179,41 @@ TEST(CudnnAttentionRefusals, ByProblem) {
   EXPECT_EQ(forward_refusal(uniform(8, 1, {9, 3}, 64)), "documents of one token are not taken");
   desc = uniform(8, 2048, {9, 3}, 64);
   desc.kv_rows += 1;
-  EXPECT_NE(forward_refusal(desc).find("self-attention"), std::string::npos);
-  desc = uniform(8, 2048, {9, 3}, 64);
-  desc.uniform = false;  // nothing is promised of the table
-  EXPECT_NE(forward_refusal(desc).find("self-attention"), std::string::npos);
-  desc = packed(8, 2048, {9, 3}, 64);
-  EXPECT_EQ(forward_refusal(desc), "packed documents fail their tests on cuDNN 9.19");
-  EXPECT_EQ(backward_refusal(desc), "packed documents fail their tests on cuDNN 9.19");
-  EXPECT_EQ(cudnn_attention_forward_supports(desc, h200()).kind, ops::RefusalKind::kNotPromoted);
-  desc = uniform(8, 2048, {9, 3}, 64);
+  EXPECT_EQ(forward_refusal(desc), "uniform documents must fill the rows of queries and keys");
+  desc.q_rows += 1;
+  EXPECT_EQ(forward_refusal(desc), "uniform documents must fill the rows of queries and keys");
+}
+
+TEST(CudnnAttentionRefusals, WhatFailedItsTests) {
+  ops::AttentionDesc desc = uniform(8, 2048, {9, 3}, 64);
   desc.window = 256;
-  EXPECT_EQ(forward_refusal(desc), "windows fail their tests on cuDNN 9.19");
-  desc = uniform(8, 2048, {9, 3}, 64);
-  desc.q_rows = desc.kv_rows = 8 * 2048 + 1;
-  EXPECT_EQ(forward_refusal(desc), "uniform documents must fill the rows");
+  EXPECT_EQ(forward_refusal(desc), "windows failed their tests on cuDNN 9.19");
+  EXPECT_EQ(backward_refusal(desc), "windows failed their tests on cuDNN 9.19");
+  desc.uniform_document_len = 0;  // nothing is promised of the table
+  EXPECT_EQ(forward_refusal(desc), "packed documents failed their tests on cuDNN 9.19");
+  EXPECT_EQ(backward_refusal(desc), "packed documents failed their tests on cuDNN 9.19");
+  EXPECT_EQ(cudnn_attention_forward_supports(desc, h200()).kind, ops::RefusalKind::kNotPromoted);
 }
 
 TEST(CudnnAttentionRefusals, ByDeterminism) {
-  EXPECT_EQ(backward_refusal(packed(8, 2048, {9, 3}, 72)), "packed backward needs a head_dim that is a multiple of 16");
-  ops::AttentionDesc desc = packed(8, 2048, {9, 3}, 64);
-  EXPECT_EQ(backward_refusal(desc), "packed documents fail their tests on cuDNN 9.19");
-  desc.deterministic = true;
-  EXPECT_EQ(backward_refusal(desc), "has no deterministic backward of packed documents");
-  EXPECT_EQ(forward_refusal(desc), "packed documents fail their tests on cuDNN 9.19");
-  desc = uniform(8, 2048, {32, 32}, 64);
-  desc.window = 100;
-  EXPECT_EQ(forward_refusal(desc), "windows fail their tests on cuDNN 9.19");
-  desc.window = 0;
-  desc.deterministic = true;
-  EXPECT_EQ(backward_refusal(desc), "");
-  desc = uniform(8, 4096, {32, 32}, 64);
-  desc.deterministic = true;
-  EXPECT_EQ(backward_refusal(desc), "deterministic backward would keep over 4 GiB of scores");
+  for (const std::int64_t len : {2048, 4096}) {
+    ops::AttentionDesc desc = uniform(8, len, {32, 32}, 64);
+    EXPECT_EQ(backward_refusal(desc), "");
+    desc.deterministic = true;
+    EXPECT_EQ(forward_refusal(desc), "");
+    EXPECT_EQ(backward_refusal(desc), len == 2048 ? "" : "deterministic backward would keep over 4 GiB of scores");
+  }
 }
 
 // Workspaces: measured with a null base, laid out from a real one, and inside the size that was measured.
 TEST(CudnnAttentionWorkspace, PartsLieInside) {
-  for (ops::AttentionDesc desc : {uniform(3, 100, {4, 2}, 32), packed(5, 100, {4, 2}, 32), packed(5, 100, {4, 4}, 32)}) {
+  for (const ops::AttentionDesc& desc : {uniform(3, 100, {4, 2}, 32), uniform(3, 100, {4, 4}, 32)}) {
     const std::int64_t size = cudnn_attention_backward_workspace(desc, h200());
     std::vector<std::byte> memory(static_cast<std::size_t>(size));
     const AttentionBackwardParts parts(desc, memory.data());
     EXPECT_EQ(parts.parts.total_bytes(), size);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(parts.library) % 256, 0u);
     EXPECT_LE(parts.library + cudnn_backward_limit(desc), memory.data() + size);
-    EXPECT_EQ(parts.grad_k_heads != nullptr, !desc.uniform && desc.num_heads != desc.num_kv_heads);
   }
 }
 

@@ -15,8 +15,7 @@ ops::AttentionDesc uniform_attention(std::int64_t head_dim) {
           .max_segments = 16384,
           .scale = 0.125f,
           .dtype = DType::kBF16,
-          .max_document_len = 2048,
-          .uniform = true};
+          .uniform_document_len = 2048};
 }
 
 TEST(CudaDispatch, UniformDocumentsTakeCudnnOnHopperAndTheOwnKernelElsewhere) {
@@ -34,8 +33,7 @@ TEST(CudaDispatch, PackedDocumentsTakeTheOwnKernel) {
   const runtime::DeviceInfo device = known_device("h200").value();
   const ops::Backend backend = make_cuda_backend(device);
   ops::AttentionDesc desc = uniform_attention(64);
-  desc.uniform = false;
-  desc.max_document_len = 0;
+  desc.uniform_document_len = 0;
   EXPECT_EQ(ops::choose(backend.attention_forward, desc, device, "attention").name, "own.attention_mma");
   desc.dtype = DType::kF32;
   EXPECT_EQ(ops::choose(backend.attention_forward, desc, device, "attention").name, "own.attention_f32");

@@ -14,35 +14,25 @@ namespace ida::cuda {
 
 class EagerGraph final : public TensorGraph {
  public:
-  // By tensor id, before the graph is built: contents of tensors with an address, values of scalars. Reading outside of
-  // a memory gives NaN, as rows past the end of the last document may; writing there is an error.
+  // By tensor id, before the graph is built: contents of tensors with an address, values of scalars.
   std::map<std::int64_t, std::vector<double>> memory;
-  // Rows of packed items that exist; rows past them are neither written nor, by products with limits, read.
-  const std::vector<double>* row_limits = nullptr;
-  // Tensors whose offsets count for this many heads.
-  std::map<std::int64_t, double> offset_multiplier;
 
-  GraphTensor tensor(std::int64_t id, cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides,
-                     const GraphTensor* ragged_offsets) override {
-    if (ragged_offsets != nullptr) offsets_[id] = ragged_offsets->id;
+  GraphTensor tensor(std::int64_t id, cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides) override {
     return {id, dtype, dims, strides};
   }
-  GraphTensor between(cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides, const GraphTensor*) override {
+  GraphTensor between(cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides) override {
     const std::int64_t id = next_id_++;
     values_[id].resize(static_cast<std::size_t>(dims[0] * dims[1] * dims[2] * dims[3]));
     return {id, dtype, dims, strides};
   }
   GraphTensor scalar(std::int64_t id) override { return {id, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}}; }
 
-  void matmul(const GraphTensor& a, const GraphTensor& b, const GraphTensor& c, const MatmulLimits& limits) override {
+  void matmul(const GraphTensor& a, const GraphTensor& b, const GraphTensor& c) override {
     for_each(c, [&](const Shape4& at) {
-      const std::int64_t k_end = limit(limits.k, at[0], a.dims[3]);
       double sum = 0.0;
-      if (at[2] < limit(limits.m, at[0], c.dims[2]) && at[3] < limit(limits.n, at[0], c.dims[3])) {
-        const std::int64_t a_head = at[1] * a.dims[1] / c.dims[1], b_head = at[1] * b.dims[1] / c.dims[1];
-        for (std::int64_t k = 0; k < k_end; ++k)
-          sum += read(a, {at[0], a_head, at[2], k}) * read(b, {at[0], b_head, k, at[3]});
-      }
+      const std::int64_t a_head = at[1] * a.dims[1] / c.dims[1], b_head = at[1] * b.dims[1] / c.dims[1];
+      for (std::int64_t k = 0; k < a.dims[3]; ++k)
+        sum += read(a, {at[0], a_head, at[2], k}) * read(b, {at[0], b_head, k, at[3]});
       write(c, at, sum);
     });
   }
@@ -66,7 +56,6 @@ class EagerGraph final : public TensorGraph {
     for_each(x, [&](const Shape4& at) {
       Shape4 to;
       for (std::size_t i = 0; i < 4; ++i) to[i] = at[i] * y.dims[i] / x.dims[i];
-      if (row_limits != nullptr && at[2] >= limit_of_rows(at[0])) return;
       const auto [result, is_first] = results.try_emplace(to, is_max ? -std::numeric_limits<double>::infinity() : 0.0);
       result->second = is_max ? std::max(result->second, read(x, at)) : result->second + read(x, at);
     });
@@ -86,10 +75,7 @@ class EagerGraph final : public TensorGraph {
       case CUDNN_POINTWISE_EXP: return std::exp(x);
       case CUDNN_POINTWISE_LOG: return std::log(x);
       case CUDNN_POINTWISE_IDENTITY: return x;
-      case CUDNN_POINTWISE_CMP_LT: return x < b;
       case CUDNN_POINTWISE_CMP_GE: return x >= b;
-      case CUDNN_POINTWISE_CMP_GT: return x > b;
-      case CUDNN_POINTWISE_LOGICAL_AND: return x != 0.0 && b != 0.0;
       default: throw std::logic_error("a mode that the interpreter does not know");
     }
   }
@@ -105,13 +91,6 @@ class EagerGraph final : public TensorGraph {
     }
   }
 
-  std::int64_t limit(const GraphTensor* lengths, std::int64_t batch, std::int64_t extent) const {
-    return lengths == nullptr ? extent
-                              : static_cast<std::int64_t>(memory.at(lengths->id).at(static_cast<std::size_t>(batch)));
-  }
-  std::int64_t limit_of_rows(std::int64_t batch) const {
-    return static_cast<std::int64_t>(row_limits->at(static_cast<std::size_t>(batch)));
-  }
   bool is_value(const GraphTensor& t) const { return values_.count(t.id) > 0; }
   // Axes of extent 1 are broadcast.
   static Shape4 clamped(const GraphTensor& t, Shape4 at) {
@@ -121,33 +100,20 @@ class EagerGraph final : public TensorGraph {
   static std::size_t value_index(const GraphTensor& t, const Shape4& at) {
     return static_cast<std::size_t>(((at[0] * t.dims[1] + at[1]) * t.dims[2] + at[2]) * t.dims[3] + at[3]);
   }
-  std::size_t address(const GraphTensor& t, const Shape4& at) const {
-    std::int64_t base = at[0] * t.strides[0];
-    if (const auto offsets = offsets_.find(t.id); offsets != offsets_.end()) {
-      const auto times = offset_multiplier.find(t.id);
-      base = static_cast<std::int64_t>(memory.at(offsets->second).at(static_cast<std::size_t>(at[0])) *
-                                       (times == offset_multiplier.end() ? 1.0 : times->second));
-    }
-    return static_cast<std::size_t>(base + at[1] * t.strides[1] + at[2] * t.strides[2] + at[3] * t.strides[3]);
+  static std::size_t address(const GraphTensor& t, const Shape4& at) {
+    return static_cast<std::size_t>(at[0] * t.strides[0] + at[1] * t.strides[1] + at[2] * t.strides[2] +
+                                    at[3] * t.strides[3]);
   }
   double read(const GraphTensor& t, const Shape4& wide) const {
     const Shape4 at = clamped(t, wide);
-    if (is_value(t)) return values_.at(t.id).at(value_index(t, at));
-    const std::vector<double>& cells = memory.at(t.id);
-    const std::size_t i = address(t, at);
-    return i < cells.size() ? cells[i] : std::numeric_limits<double>::quiet_NaN();
+    return is_value(t) ? values_.at(t.id).at(value_index(t, at)) : memory.at(t.id).at(address(t, at));
   }
   void write(const GraphTensor& t, const Shape4& at, double value) {
-    if (is_value(t)) {
-      values_[t.id][value_index(t, at)] = value;
-    } else if (offsets_.count(t.id) == 0 || at[2] < limit_of_rows(at[0])) {
-      memory.at(t.id).at(address(t, at)) = value;
-    }
+    (is_value(t) ? values_[t.id][value_index(t, at)] : memory.at(t.id).at(address(t, at))) = value;
   }
 
   std::int64_t next_id_ = 1'000'000;
   std::map<std::int64_t, std::vector<double>> values_;
-  std::map<std::int64_t, std::int64_t> offsets_;
 };
 
 }  // namespace ida::cuda

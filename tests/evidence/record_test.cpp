@@ -31,7 +31,13 @@ EvidenceRecord full_record() {
                 .gemm_flops = 1.5e18};
   record.precision = {.compute = "bf16", .master = "fp32", .inference = "bf16"};
   record.build = {.commit = "0123", .version = "0.1.0", .compiler = "GNU 12.2.0", .type = "Release"};
-  record.device = {.backend = "cpu", .name = "CPU", .cores = 2, .memory_bytes = 8 << 20, .isa = {"avx2", "amx_bf16"}};
+  record.device = {.backend = "cpu",
+                   .name = "CPU",
+                   .cores = 2,
+                   .memory_bytes = 8 << 20,
+                   .planned_bytes = 3 << 20,
+                   .used_bytes = 2 << 20,
+                   .isa = {"avx2", "amx_bf16"}};
   record.libraries = {{"onednn", "2.6.3"}};
   record.environment = {.os = "Debian", .kernel = "Linux 6", .hostname = "box"};
   record.modules["qkv"] = {.engines = {{"cpu.onednn.bf16", 600}, {"cpu.blocked.f32", 2}}, .fallbacks = {{"odd shape", 2}}};
@@ -75,6 +81,7 @@ TEST(Evidence, EveryMemberIsWritten) {
   EXPECT_EQ(json.at("plan").at(0).at("refused").at(1).at("kind"), "build");
   EXPECT_EQ(json.at("precision"), (Json{{"compute", "bf16"}, {"master", "fp32"}, {"inference", "bf16"}}));
   EXPECT_EQ(json.at("run").at("tokens"), std::int64_t{1} << 53);
+  EXPECT_EQ(json.at("device").at("used_bytes"), 2 << 20);
   EXPECT_EQ(json.at("device").at("isa"), Json::array({"avx2", "amx_bf16"}));
   EXPECT_EQ(json.at("build").at("commit"), "0123");
 }

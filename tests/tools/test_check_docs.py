@@ -67,6 +67,14 @@ class CheckDocsTest(TreeTest):
         self.write("docs/a.md", "```cpp\nint z;\n```\n```\nwords\n```\n")
         self.assert_passes(TOOL)
 
+    def test_names_of_tests_that_do_not_exist_are_found(self):
+        self.write("tests/ops/a_test.cpp", "TEST(Gemm, AddsUp) {}\nTEST_F(GemmTest,\n       Wraps) {}\n")
+        self.write("tests/ops/CMakeLists.txt", "add_test(NAME Whole.Program COMMAND x)\n")
+        self.write("README.md", "`Gemm.AddsUp`, `GemmTest.Wraps`, `Whole.Program`, `a.b`, `Gemm`\n")
+        self.assert_passes(TOOL)
+        self.write("README.md", "`Gemm.AddsUp`\n`Gemm.AddsDown`\n")
+        self.assert_fails(TOOL, "README.md:2: there is no test Gemm.AddsDown")
+
     def test_commands_are_compared_with_the_program(self):
         self.write("ida-train", PROGRAM)
         program = self.root / "ida-train"

@@ -159,10 +159,58 @@ TEST(Engine, UniformDocumentsArePromisedOnlyWhereEveryRowIsOne) {
     asked_for.clear();
     engine.accumulate(make_batch(c.rows, 32, 61, 2));
     ASSERT_FALSE(asked_for.empty());
-    for (const ops::AttentionDesc& desc : asked_for) {
-      EXPECT_EQ(desc.uniform, c.uniform) << &c - cases;
-      EXPECT_EQ(desc.max_document_len, c.uniform ? 32 : 0) << &c - cases;
-    }
+    for (const ops::AttentionDesc& desc : asked_for) EXPECT_EQ(desc.uniform_document_len, c.uniform ? 32 : 0) << &c - cases;
+  }
+}
+
+TEST(Engine, DeterminismIsAskedOfEveryAttentionBackward) {
+  EngineFixture fixture;
+  ops::Backend backend = fixture.backend();
+  backend.attention_backward.insert(
+      backend.attention_backward.begin(),
+      {.name = "note", .supports = note, .workspace_bytes = nullptr, .run = nullptr, .kind = ops::EngineKind::kNative});
+  const data::Batch batch = make_batch({{16, 16}, {32}}, 32, 61, 2);
+  train::EngineSpec spec = fixture.spec(tiny_config(), batch);
+  for (const bool deterministic : {false, true}) {
+    asked_for.clear();
+    spec.deterministic = deterministic;
+    train::Engine engine(spec, fixture.device(), backend);
+    const std::size_t planned = asked_for.size();
+    engine.set_masters(random_masters(engine.table(), 7));
+    engine.accumulate(batch);
+    ASSERT_GT(planned, 0u);
+    ASSERT_GT(asked_for.size(), planned);
+    for (const ops::AttentionDesc& desc : asked_for) EXPECT_EQ(desc.deterministic, deterministic);
+  }
+}
+
+// A device with memory of its own, of which a process takes some beside the arena.
+class OwnMemoryDevice : public cpu::CpuDevice {
+ public:
+  explicit OwnMemoryDevice(std::int64_t outside_bytes) : info_(CpuDevice::info()) {
+    info_.outside_arena_bytes = outside_bytes;
+  }
+  const runtime::DeviceInfo& info() const override { return info_; }
+
+ private:
+  runtime::DeviceInfo info_;
+};
+
+TEST(Engine, MemoryBesideTheArenaCountsAgainstTheLimit) {
+  EngineFixture fixture;
+  const data::Batch batch = make_batch({{17, 11}}, 32, 61, 2);
+  const train::EngineSpec spec = fixture.spec(tiny_config(), batch);
+  const std::int64_t arena_bytes = train::plan_step(spec, fixture.device().info(), fixture.backend()).memory.total_bytes;
+  constexpr std::int64_t kOutside = std::int64_t{100} << 20;
+  OwnMemoryDevice device(kOutside);
+  EXPECT_NO_THROW(train::Engine(spec, device, fixture.backend(), arena_bytes + kOutside));
+  try {
+    train::Engine engine(spec, device, fixture.backend(), arena_bytes + kOutside - 1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kRuntime);
+    EXPECT_NE(std::string(error.what()).find("(100.0 MiB of them the device's context and libraries)"), std::string::npos)
+        << error.what();
   }
 }
 

@@ -1,11 +1,5 @@
-// Attention through cuDNN's fused engines, behind ops/attention.h: bf16, causal, grouped heads, sliding window, sm_90.
-//
-// Two forms of a problem. Uniform (desc.uniform): dense [batch, heads, len, head_dim]. Packed (desc.max_documents > 0):
-// every row of the table is a batch item with offsets and lengths that a kernel derives from the table on the device, so
-// neither a plan nor a captured graph depends on where documents lie. The batch is max_documents and its extent
-// max_document_len: blocks of documents that are absent or shorter start and leave.
-//
-// What is taken, and the workspace: attention_cudnn_problem.h.
+// Attention through cuDNN's fused engines, behind ops/attention.h: bf16, causal, grouped heads, documents of one length as
+// a dense [batch, heads, len, head_dim], sm_90. What is taken, and the workspace: attention_cudnn_problem.h.
 #pragma once
 #include <cuda_runtime_api.h>
 

@@ -11,15 +11,11 @@ using ops::AttentionForwardArgs;
 using ops::Refusal;
 using ops::RefusalKind;
 
-static_assert(sizeof(DocumentRow) == sizeof(ops::Segment));
-
 constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-std::int64_t batch_of(const AttentionDesc& desc) {
-  return desc.uniform ? desc.q_rows / desc.max_document_len : desc.max_documents;
-}
+std::int64_t batch_of(const AttentionDesc& desc) { return desc.q_rows / desc.uniform_document_len; }
 bool is_grouped(const AttentionDesc& desc) { return desc.num_heads != desc.num_kv_heads; }
 
 // ---- what is taken ----
@@ -28,23 +24,24 @@ constexpr std::int64_t kMaxScoreBytes = std::int64_t{4} << 30;
 
 // dS of every document, kept for a deterministic grad_q.
 std::int64_t score_bytes(const AttentionDesc& desc) {
-  return 2 * batch_of(desc) * desc.num_heads * round_up(desc.max_document_len, 64) * round_up(desc.max_document_len, 128);
+  const std::int64_t len = desc.uniform_document_len;
+  return 2 * batch_of(desc) * desc.num_heads * round_up(len, 64) * round_up(len, 128);
 }
 
 Refusal refusal_of_layout(const AttentionDesc& desc) {
-  if (desc.q_rows != desc.kv_rows || desc.max_document_len == 0 || (!desc.uniform && desc.max_documents == 0)) {
-    return {RefusalKind::kShape, "needs self-attention over documents of a known largest number and length"};
+  if (desc.uniform_document_len == 0)
+    return {RefusalKind::kNotPromoted, "packed documents failed their tests on cuDNN 9.19"};
+  if (desc.window > 0) return {RefusalKind::kNotPromoted, "windows failed their tests on cuDNN 9.19"};
+  if (desc.uniform_document_len < 2) return {RefusalKind::kShape, "documents of one token are not taken"};
+  if (desc.q_rows != desc.kv_rows || desc.q_rows % desc.uniform_document_len != 0) {
+    return {RefusalKind::kShape, "uniform documents must fill the rows of queries and keys"};
   }
-  if (desc.max_document_len < 2) return {RefusalKind::kShape, "documents of one token are not taken"};
-  if (desc.uniform && desc.q_rows % desc.max_document_len != 0) {
-    return {RefusalKind::kShape, "uniform documents must fill the rows"};
-  }
-  if (!desc.uniform && desc.max_documents > kMaxDocuments)
-    return {RefusalKind::kShape, "takes at most 1024 packed documents"};
   return ops::kAccepted;
 }
 
-Refusal forward_refusal(const AttentionDesc& desc, const runtime::DeviceInfo& device) {
+}  // namespace
+
+Refusal cudnn_attention_forward_supports(const AttentionDesc& desc, const runtime::DeviceInfo& device) {
   if (device.backend != runtime::BackendKind::kCuda) return {RefusalKind::kHardware, "needs a CUDA device"};
   if (device.sm != 90) return {RefusalKind::kNotPromoted, "cuDNN's attention is checked on sm_90 only"};
   if (device.cudnn_version == 0) return {RefusalKind::kLibrary, "libcudnn.so.9 was not found"};
@@ -57,87 +54,41 @@ Refusal forward_refusal(const AttentionDesc& desc, const runtime::DeviceInfo& de
   return refusal_of_layout(desc);
 }
 
-Refusal backward_refusal(const AttentionDesc& desc, const runtime::DeviceInfo& device) {
-  if (const Refusal refusal = forward_refusal(desc, device)) return refusal;
-  if (!desc.uniform && desc.head_dim % 16 != 0) {
-    return {RefusalKind::kShape, "packed backward needs a head_dim that is a multiple of 16"};
-  }
-  if (!desc.deterministic) return ops::kAccepted;
-  if (!desc.uniform) return {RefusalKind::kLibrary, "has no deterministic backward of packed documents"};
-  if (score_bytes(desc) > kMaxScoreBytes)
+Refusal cudnn_attention_backward_supports(const AttentionDesc& desc, const runtime::DeviceInfo& device) {
+  if (const Refusal refusal = cudnn_attention_forward_supports(desc, device)) return refusal;
+  if (desc.deterministic && score_bytes(desc) > kMaxScoreBytes)
     return {RefusalKind::kShape, "deterministic backward would keep over 4 GiB of scores"};
   return ops::kAccepted;
-}
-
-// What is built but fails its tests on a device.
-Refusal refusal_of_unproven(const AttentionDesc& desc) {
-  if (kTakesPackedAndWindows) return ops::kAccepted;
-  if (!desc.uniform) return {RefusalKind::kNotPromoted, "packed documents fail their tests on cuDNN 9.19"};
-  if (desc.window > 0) return {RefusalKind::kNotPromoted, "windows fail their tests on cuDNN 9.19"};
-  return ops::kAccepted;
-}
-
-}  // namespace
-
-Refusal cudnn_attention_forward_supports(const AttentionDesc& desc, const runtime::DeviceInfo& device) {
-  const Refusal refusal = forward_refusal(desc, device);
-  return refusal ? refusal : refusal_of_unproven(desc);
-}
-Refusal cudnn_attention_backward_supports(const AttentionDesc& desc, const runtime::DeviceInfo& device) {
-  const Refusal refusal = backward_refusal(desc, device);
-  return refusal ? refusal : refusal_of_unproven(desc);
 }
 
 // ---- memory of the library ----
 
 // Read off cuDNN 9.19's proposals for sm_90 (tests/backend_cuda/cudnn_proposals_test.cpp): descriptors of tensors a
-// multiprocessor or document, and what is named below.
+// multiprocessor, and what is named below.
 constexpr std::int64_t kDescriptorBytes = std::int64_t{1} << 20;
 
 std::int64_t cudnn_forward_limit(const AttentionDesc&) { return kDescriptorBytes; }
 
 std::int64_t cudnn_backward_limit(const AttentionDesc& desc) {
   std::int64_t bytes = kDescriptorBytes;
-  // grad_k and grad_v of every query head; packed they are tensors of ours
-  if (desc.uniform && is_grouped(desc)) bytes += 2 * 2 * desc.q_rows * desc.num_heads * desc.head_dim;
+  // grad_k and grad_v of every query head
+  if (is_grouped(desc)) bytes += 2 * 2 * desc.q_rows * desc.num_heads * desc.head_dim;
   if (desc.deterministic) bytes += score_bytes(desc);
   return bytes;
 }
 
 // ---- parts of a workspace ----
 
-namespace {
-
-OffsetParts take_offsets(AttentionParts& parts, const AttentionDesc& desc) {
-  OffsetParts offsets;
-  if (desc.uniform) return offsets;
-  offsets.len = parts.take<std::int32_t>(desc.max_documents);
-  for (std::int64_t*& offset : offsets.of_stride) offset = parts.take<std::int64_t>(desc.max_documents + 1);
-  return offsets;
-}
-
-}  // namespace
-
 AttentionForwardParts::AttentionForwardParts(const AttentionDesc& desc, std::byte* base) : parts(base) {
-  offsets = take_offsets(parts, desc);
   lse = parts.take<float>(desc.q_rows * desc.num_heads);
   library = parts.take<std::byte>(cudnn_forward_limit(desc));
 }
 
 AttentionBackwardParts::AttentionBackwardParts(const AttentionDesc& desc, std::byte* base) : parts(base) {
   const std::int64_t q_numel = desc.q_rows * desc.num_heads * desc.head_dim;
-  const std::int64_t kv_numel = desc.q_rows * desc.num_kv_heads * desc.head_dim;
-  offsets = take_offsets(parts, desc);
-  if (desc.uniform) lse = parts.take<float>(desc.q_rows * desc.num_heads);
+  lse = parts.take<float>(desc.q_rows * desc.num_heads);
   grad_o_sum = parts.take<float>(desc.q_rows * desc.num_heads);
   if (!desc.deterministic) grad_q_sum = parts.take<float>(q_numel);
-  if (!desc.uniform) grad_q = parts.take<std::uint16_t>(q_numel);
-  if (!desc.uniform && is_grouped(desc)) {
-    grad_k_heads = parts.take<std::uint16_t>(q_numel);
-    grad_v_heads = parts.take<std::uint16_t>(q_numel);
-    grad_k = parts.take<std::uint16_t>(kv_numel);
-    grad_v = parts.take<std::uint16_t>(kv_numel);
-  }
   library = parts.take<std::byte>(cudnn_backward_limit(desc));
 }
 
@@ -154,13 +105,11 @@ namespace {
 
 AttentionGraphShape shape_of(const AttentionDesc& desc, const TensorView& q, const TensorView& k, const TensorView& v,
                              const TensorView& o) {
-  return {.packed = !desc.uniform,
-          .batch = batch_of(desc),
-          .len = desc.max_document_len,
+  return {.batch = batch_of(desc),
+          .len = desc.uniform_document_len,
           .num_heads = desc.num_heads,
           .num_kv_heads = desc.num_kv_heads,
           .head_dim = desc.head_dim,
-          .window = desc.window,
           .q_stride = q.row_stride,
           .k_stride = k.row_stride,
           .v_stride = v.row_stride,
@@ -176,10 +125,9 @@ AttentionGraphShape forward_graph_shape(const AttentionDesc& desc, const Attenti
 AttentionGraphShape backward_graph_shape(const AttentionDesc& desc, const AttentionBackwardArgs& args) {
   AttentionGraphShape shape = shape_of(desc, args.q, args.k, args.v, args.o);
   shape.grad_o_stride = args.grad_o.row_stride;
-  shape.grad_q_stride = desc.uniform ? args.grad_q.row_stride : args.grad_q.cols;
-  const bool kv_directly = desc.uniform || !is_grouped(desc);
-  shape.grad_k_stride = kv_directly ? args.grad_k.row_stride : args.grad_k.cols;
-  shape.grad_v_stride = kv_directly ? args.grad_v.row_stride : args.grad_v.cols;
+  shape.grad_q_stride = args.grad_q.row_stride;
+  shape.grad_k_stride = args.grad_k.row_stride;
+  shape.grad_v_stride = args.grad_v.row_stride;
   return shape;
 }
 

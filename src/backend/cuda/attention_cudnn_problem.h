@@ -4,13 +4,9 @@
 #include <cstdint>
 
 #include "backend/cuda/attention_cudnn_graph.h"
-#include "backend/cuda/kernels/attention_segments.h"
 #include "ops/attention.h"
 
 namespace ida::cuda {
-
-// Packed documents and windows: false until the disabled tests of attention_cudnn_test.cpp pass on a device.
-inline constexpr bool kTakesPackedAndWindows = false;
 
 ops::Refusal cudnn_attention_forward_supports(const ops::AttentionDesc& desc, const runtime::DeviceInfo& device);
 ops::Refusal cudnn_attention_backward_supports(const ops::AttentionDesc& desc, const runtime::DeviceInfo& device);
@@ -49,34 +45,19 @@ class AttentionParts {
   std::int64_t used_ = 0;
 };
 
-// Of packed documents: lengths, and offsets in tensors of every stride.
-struct OffsetParts {
-  std::int32_t* len = nullptr;
-  std::int64_t* of_stride[DocumentOffsets::kMaxStrides]{};
-};
-
 struct AttentionForwardParts {
   AttentionForwardParts(const ops::AttentionDesc& desc, std::byte* base);
   AttentionParts parts;
-  OffsetParts offsets;
-  float* lse = nullptr;  // uniform [batch, heads, len]; packed: where the caller wants none
+  float* lse = nullptr;  // [batch, heads, len]
   std::byte* library = nullptr;
 };
 
 struct AttentionBackwardParts {
   AttentionBackwardParts(const ops::AttentionDesc& desc, std::byte* base);
   AttentionParts parts;
-  OffsetParts offsets;
-  float* lse = nullptr;  // uniform [batch, heads, len]
+  float* lse = nullptr;  // [batch, heads, len]
   float* grad_o_sum = nullptr;
   float* grad_q_sum = nullptr;  // not when deterministic
-  // Packed only, rows without gaps, since grad_q_sum and the heads of a group lie as their results do: grad_q; with
-  // groups grad_k and grad_v, before and after the sum over a group.
-  std::uint16_t* grad_q = nullptr;
-  std::uint16_t* grad_k_heads = nullptr;
-  std::uint16_t* grad_v_heads = nullptr;
-  std::uint16_t* grad_k = nullptr;
-  std::uint16_t* grad_v = nullptr;
   std::byte* library = nullptr;
 };
 

@@ -7,6 +7,7 @@
 #include "backend/cuda/cuda_graph.h"
 #include "backend/cuda/cudnn_api.h"
 #include "backend/cuda/gemm_plans.h"
+#include "backend/cuda/nvml_api.h"
 #include "base/units.h"
 
 namespace ida::cuda {
@@ -36,6 +37,9 @@ CudaQueue::~CudaQueue() {
 
 CudaDevice::CudaDevice(const runtime::DeviceInfo& info) : info_(info), queue_(std::make_unique<CudaQueue>(info)) {
   check(cudaMallocHost(&staging_, kStagingBytes), "pinned staging memory");
+  // A driver whose context alone takes more than was expected.
+  if (const auto opened = own_device_bytes(info_.device_index))
+    info_.outside_arena_bytes = std::max(info_.outside_arena_bytes, *opened);
 }
 
 CudaDevice::~CudaDevice() {
@@ -149,6 +153,7 @@ runtime::KernelTotals CudaDevice::stop_kernel_window() {
 }
 
 std::int64_t CudaDevice::used_bytes() const {
+  if (const auto own = own_device_bytes(info_.device_index)) return *own;
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
   check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");

@@ -32,7 +32,7 @@ class CudaDevice final : public runtime::Device {
   runtime::Queue* queue() override { return queue_.get(); }
   bool start_kernel_window(std::string& reason) override;
   runtime::KernelTotals stop_kernel_window() override;
-  // Everything that is held on the card, by the driver's count: context, code, libraries, arena.
+  // By NVML; where it cannot tell, what all processes hold on the card.
   std::int64_t used_bytes() const override;
 
  private:

@@ -51,7 +51,7 @@ CudnnDescriptor& CudnnGraph::own(cudnnBackendDescriptorType_t type) {
   return *owned_.back();
 }
 
-GraphTensor CudnnGraph::make(const GraphTensor& tensor, bool by_value, const GraphTensor* ragged_offsets) {
+GraphTensor CudnnGraph::make(const GraphTensor& tensor, bool by_value) {
   constexpr std::int64_t kAlignmentBytes = 16;
   CudnnDescriptor& descriptor = own(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   descriptor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, tensor.dtype);
@@ -61,25 +61,20 @@ GraphTensor CudnnGraph::make(const GraphTensor& tensor, bool by_value, const Gra
   descriptor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, kAlignmentBytes);
   descriptor.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, tensor.id >= kFirstVirtualId);
   descriptor.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, by_value);
-  if (ragged_offsets != nullptr) descriptor.set(CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, of(*ragged_offsets));
   descriptor.finalize();
   tensors_[tensor.id] = &descriptor;
   return tensor;
 }
 
-GraphTensor CudnnGraph::tensor(std::int64_t id, cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides,
-                               const GraphTensor* ragged_offsets) {
-  return make({id, dtype, dims, strides}, false, ragged_offsets);
+GraphTensor CudnnGraph::tensor(std::int64_t id, cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides) {
+  return make({id, dtype, dims, strides}, false);
 }
 
-GraphTensor CudnnGraph::between(cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides,
-                                const GraphTensor* ragged_offsets) {
-  return make({next_virtual_id_++, dtype, dims, strides}, false, ragged_offsets);
+GraphTensor CudnnGraph::between(cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides) {
+  return make({next_virtual_id_++, dtype, dims, strides}, false);
 }
 
-GraphTensor CudnnGraph::scalar(std::int64_t id) {
-  return make({id, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}}, true, nullptr);
-}
+GraphTensor CudnnGraph::scalar(std::int64_t id) { return make({id, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}}, true); }
 
 // ---- operations ----
 
@@ -88,7 +83,7 @@ void CudnnGraph::add_operation(CudnnDescriptor& operation) {
   operations_.push_back(operation.get());
 }
 
-void CudnnGraph::matmul(const GraphTensor& a, const GraphTensor& b, const GraphTensor& c, const MatmulLimits& limits) {
+void CudnnGraph::matmul(const GraphTensor& a, const GraphTensor& b, const GraphTensor& c) {
   CudnnDescriptor& product = own(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
   product.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
   product.finalize();
@@ -97,9 +92,6 @@ void CudnnGraph::matmul(const GraphTensor& a, const GraphTensor& b, const GraphT
   operation.set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, of(a));
   operation.set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, of(b));
   operation.set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, of(c));
-  if (limits.m != nullptr) operation.set(CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, of(*limits.m));
-  if (limits.n != nullptr) operation.set(CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, of(*limits.n));
-  if (limits.k != nullptr) operation.set(CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, of(*limits.k));
   add_operation(operation);
 }
 

@@ -40,12 +40,10 @@ class CudnnGraph final : public TensorGraph {
  public:
   explicit CudnnGraph(const CudnnApi& api) : api_(api) {}
 
-  GraphTensor tensor(std::int64_t id, cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides,
-                     const GraphTensor* ragged_offsets = nullptr) override;
-  GraphTensor between(cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides,
-                      const GraphTensor* ragged_offsets = nullptr) override;
+  GraphTensor tensor(std::int64_t id, cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides) override;
+  GraphTensor between(cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides) override;
   GraphTensor scalar(std::int64_t id) override;
-  void matmul(const GraphTensor& a, const GraphTensor& b, const GraphTensor& c, const MatmulLimits& limits) override;
+  void matmul(const GraphTensor& a, const GraphTensor& b, const GraphTensor& c) override;
   void pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t math, const GraphTensor& x, const GraphTensor* b,
                  const GraphTensor& y, const GraphTensor* predicate = nullptr, std::int64_t axis = -1) override;
   void reduce(cudnnReduceTensorOp_t op, const GraphTensor& x, const GraphTensor& y) override;
@@ -57,7 +55,7 @@ class CudnnGraph final : public TensorGraph {
  private:
   static constexpr std::int64_t kFirstVirtualId = 1'000'000;
   const CudnnDescriptor& of(const GraphTensor& tensor) const { return *tensors_.at(tensor.id); }
-  GraphTensor make(const GraphTensor& tensor, bool by_value, const GraphTensor* ragged_offsets);
+  GraphTensor make(const GraphTensor& tensor, bool by_value);
   CudnnDescriptor& own(cudnnBackendDescriptorType_t type);
   void add_operation(CudnnDescriptor& operation);
 

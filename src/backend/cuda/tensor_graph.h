@@ -18,28 +18,18 @@ struct GraphTensor {
   Shape4 strides{};
 };
 
-// Lengths that override the extents of a product, tensors of [batch, 1, 1, 1] i32; null: none.
-struct MatmulLimits {
-  const GraphTensor* m = nullptr;
-  const GraphTensor* n = nullptr;
-  const GraphTensor* k = nullptr;
-};
-
 class TensorGraph {
  public:
   virtual ~TensorGraph() = default;
-  // A tensor with an address, given at execution by its id. `ragged_offsets` ([batch + 1, 1, 1, 1] i64, in elements) says
-  // where each batch item starts; the batch stride then means nothing.
-  virtual GraphTensor tensor(std::int64_t id, cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides,
-                             const GraphTensor* ragged_offsets = nullptr) = 0;
+  // A tensor with an address, given at execution by its id.
+  virtual GraphTensor tensor(std::int64_t id, cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides) = 0;
   // A tensor between operations.
-  virtual GraphTensor between(cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides,
-                              const GraphTensor* ragged_offsets = nullptr) = 0;
+  virtual GraphTensor between(cudnnDataType_t dtype, const Shape4& dims, const Shape4& strides) = 0;
   // An f32 number that the host gives at execution.
   virtual GraphTensor scalar(std::int64_t id) = 0;
 
   // c = a b per batch and head, f32 accumulation. Heads of b serve groups of heads of a.
-  virtual void matmul(const GraphTensor& a, const GraphTensor& b, const GraphTensor& c, const MatmulLimits& limits) = 0;
+  virtual void matmul(const GraphTensor& a, const GraphTensor& b, const GraphTensor& c) = 0;
   // y = mode(x) or mode(x, b); select: y = predicate ? x : b. axis: of the index that GEN_INDEX generates.
   virtual void pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t math, const GraphTensor& x, const GraphTensor* b,
                          const GraphTensor& y, const GraphTensor* predicate = nullptr, std::int64_t axis = -1) = 0;
