@@ -193,12 +193,9 @@ cudaError_t launch_cross_entropy(DType dtype, const CrossEntropy& a, cudaStream_
       if (row_bytes <= 112 * 1024) return launch_shared<T, 512>(a, row_bytes, stream);
       return launch_shared<T, 1024>(a, row_bytes, stream);
     }
-    const auto grid = static_cast<unsigned>(a.rows);
-    if (vectors)
-      streaming_kernel<T, n><<<grid, kStreamingThreads, 0, stream>>>(a);
-    else
-      streaming_kernel<T, 1><<<grid, kStreamingThreads, 0, stream>>>(a);
-    return cudaGetLastError();
+    const dim3 grid(static_cast<unsigned>(a.rows));
+    if (vectors) return launch_kernel(streaming_kernel<T, n>, grid, kStreamingThreads, 0, stream, a);
+    return launch_kernel(streaming_kernel<T, 1>, grid, kStreamingThreads, 0, stream, a);
   });
 }
 

@@ -227,25 +227,32 @@ __global__ void __launch_bounds__(kBackwardThreads) rms_norm_backward_any_kernel
   }
 }
 
-// grad_w[c] += scale * sum of partials[., c]: a warp sums 32 columns' blocks in a fixed interleaved order.
+struct PartialSums {
+  const float* partials;
+  std::int64_t num_blocks, cols;
+  float scale;
+  float* grad_w;
+};
+
+// grad_w[c] += scale * sum of partials[., c]: a block sums 32 columns, each warp every 32nd row of partials, in a fixed
+// order; a thread's few loads are under way together.
 constexpr int kReduceRows = 32;
-__global__ void __launch_bounds__(kReduceRows* kWarpSize)
-    reduce_partials_kernel(const float* partials, std::int64_t num_blocks, std::int64_t cols, float scale, float* grad_w) {
+__global__ void __launch_bounds__(kReduceRows* kWarpSize) reduce_partials_kernel(PartialSums a) {
   __shared__ float shared[kReduceRows][kWarpSize];
-  const int lane = threadIdx.x % kWarpSize;
-  const int part = threadIdx.x / kWarpSize;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int part = static_cast<int>(threadIdx.x) / kWarpSize;
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kWarpSize + lane;
   float sum = 0.0f;
-  if (column < cols) {
+  if (column < a.cols) {
 #pragma unroll 8
-    for (std::int64_t b = part; b < num_blocks; b += kReduceRows) sum += partials[b * cols + column];
+    for (std::int64_t b = part; b < a.num_blocks; b += kReduceRows) sum += a.partials[b * a.cols + column];
   }
   shared[part][lane] = sum;
   __syncthreads();
-  if (part != 0 || column >= cols) return;
+  if (part != 0 || column >= a.cols) return;
   float total = 0.0f;
   for (int i = 0; i < kReduceRows; ++i) total += shared[i][lane];
-  grad_w[column] += scale * total;
+  a.grad_w[column] += a.scale * total;
 }
 
 // The table of widths: chunks of 32 vectors that a warp keeps.
@@ -289,15 +296,12 @@ bool takes_vectors(std::int64_t cols, std::int64_t max_chunks, std::initializer_
 
 cudaError_t launch_rms_norm_forward(DType dtype, const RmsNormForward& a, cudaStream_t stream) {
   if (a.shape.items() == 0) return cudaSuccess;
-  const unsigned grid = grid_for(a.shape.items(), kForwardThreads / kWarpSize);
+  const dim3 grid(grid_for(a.shape.items(), kForwardThreads / kWarpSize));
   return with_float_type(dtype, [&]<typename T>() {
-    if (!takes_vectors<T>(a.shape.cols, kForwardChunks, {a.x, a.w, a.y}, {a.x_stride, a.y_stride})) {
-      rms_norm_forward_any_kernel<T><<<grid, kForwardThreads, 0, stream>>>(a);
-      return cudaGetLastError();
-    }
+    if (!takes_vectors<T>(a.shape.cols, kForwardChunks, {a.x, a.w, a.y}, {a.x_stride, a.y_stride}))
+      return launch_kernel(rms_norm_forward_any_kernel<T>, grid, kForwardThreads, 0, stream, a);
     return with_chunks<T>(a.shape.cols, [&]<int CHUNKS>() {
-      rms_norm_forward_kernel<T, kVecElems<T>, CHUNKS><<<grid, kForwardThreads, 0, stream>>>(a);
-      return cudaGetLastError();
+      return launch_kernel(rms_norm_forward_kernel<T, kVecElems<T>, CHUNKS>, grid, kForwardThreads, 0, stream, a);
     });
   });
 }
@@ -310,23 +314,21 @@ std::int64_t rms_norm_backward_blocks(const RmsNormShape& shape, int num_sms) {
 cudaError_t launch_rms_norm_backward(DType dtype, const RmsNormBackward& a, cudaStream_t stream) {
   if (a.shape.items() == 0) return cudaSuccess;
   const std::int64_t blocks = rms_norm_backward_blocks(a.shape, a.num_sms);
-  const auto grid = static_cast<unsigned>(blocks);
+  const dim3 grid(static_cast<unsigned>(blocks));
   const cudaError_t launched = with_float_type(dtype, [&]<typename T>() {
     if (!takes_vectors<T>(a.shape.cols, kBackwardChunks, {a.x, a.w, a.grad_y, a.grad_x},
-                          {a.x_stride, a.grad_y_stride, a.grad_x_stride})) {
-      rms_norm_backward_any_kernel<T><<<grid, kBackwardThreads, 0, stream>>>(a);
-      return cudaGetLastError();
-    }
+                          {a.x_stride, a.grad_y_stride, a.grad_x_stride}))
+      return launch_kernel(rms_norm_backward_any_kernel<T>, grid, kBackwardThreads, 0, stream, a);
     return with_backward_shape<T>(a.shape.cols, [&]<int WARPS, int CHUNKS>() {
       constexpr int kRingBytes = 2 * 3 * CHUNKS * kBackwardThreads * 16;
-      return launch_kernel(rms_norm_backward_kernel<T, kVecElems<T>, WARPS, CHUNKS>, dim3(grid), kBackwardThreads,
-                           kRingBytes, stream, a);
+      return launch_kernel(rms_norm_backward_kernel<T, kVecElems<T>, WARPS, CHUNKS>, grid, kBackwardThreads, kRingBytes,
+                           stream, a);
     });
   });
   if (launched != cudaSuccess) return launched;
-  reduce_partials_kernel<<<grid_for(a.shape.cols, kWarpSize), kReduceRows * kWarpSize, 0, stream>>>(
-      a.partials, blocks, a.shape.cols, a.grad_w_scale, a.grad_w);
-  return cudaGetLastError();
+  const PartialSums sums{a.partials, blocks, a.shape.cols, a.grad_w_scale, a.grad_w};
+  return launch_kernel(reduce_partials_kernel, dim3(grid_for(a.shape.cols, kWarpSize)), kReduceRows * kWarpSize, 0, stream,
+                       sums);
 }
 
 }  // namespace ida::cuda
