@@ -18,8 +18,9 @@ std::vector<std::int32_t> random_ids(std::int64_t count, std::int64_t bound, std
 struct NormCase {
   std::int64_t rows, cols, groups, padding;
 };
-constexpr NormCase kNorms[] = {{1, 2, 1, 0},      {2, 7, 1, 3},    {127, 64, 9, 0},    {129, 712, 1, 8}, {1000, 576, 1, 0},
-                               {33, 2048, 1, 16}, {5, 5001, 1, 0}, {3000, 128, 2, 64}, {7, 8192, 1, 0}};
+constexpr NormCase kNorms[] = {{1, 2, 1, 0},      {2, 7, 1, 3},        {127, 64, 9, 0}, {129, 712, 1, 8},
+                               {1000, 576, 1, 0}, {1700, 2048, 1, 16}, {5, 5001, 1, 0}, {3000, 128, 2, 64},
+                               {7, 8192, 1, 0},   {6500, 64, 1, 0},    {9, 4096, 1, 0}};
 
 TEST_F(CudaTest, RmsNormForward) {
   for (const DType dtype : kTypes) {
@@ -66,7 +67,7 @@ TEST_F(CudaTest, RmsNormBackward) {
         run(cpu(), &Twin::cpu);
         run(gpu(), &Twin::gpu);
         EXPECT_LT(dx.error(), bar(dtype)) << desc.to_string();
-        EXPECT_LT(dw.error(), 1e-5) << desc.to_string();  // sums of up to 6000 terms
+        EXPECT_LT(dw.error(), 1e-5) << desc.to_string();  // sums of up to 6500 terms
         EXPECT_TRUE(dx.padding_untouched()) << desc.to_string();
       }
     }
@@ -120,8 +121,18 @@ TEST_F(CudaTest, Swiglu) {
 }
 
 TEST_F(CudaTest, CrossEntropy) {
+  // Rows beyond the blocks of a grid (2500, 270), of every number of threads (100,352 in bf16 is the last), and too long
+  // for shared memory (128,256).
   for (const DType dtype : kTypes) {
-    for (const auto& [rows, vocab] : {std::pair<std::int64_t, std::int64_t>{1, 2}, {3, 100}, {129, 8192}, {5, 50257}}) {
+    for (const auto& [rows, vocab] : {std::pair<std::int64_t, std::int64_t>{1, 2},
+                                      {3, 100},
+                                      {2500, 64},
+                                      {129, 8192},
+                                      {40, 16384},
+                                      {270, 49152},
+                                      {5, 50257},
+                                      {4, 100352},
+                                      {3, 128256}}) {
       for (const bool with_gradient : {false, true}) {
         Twin logits = twin(dtype, rows, vocab).random(1, 5.0f);
         std::vector<std::int32_t> labels = random_ids(rows, vocab, 2);
