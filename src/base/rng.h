@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <numbers>
+#include <utility>
 
 namespace ida {
 
@@ -30,14 +31,20 @@ constexpr PhiloxBlock philox4x32(std::uint64_t key, std::uint64_t counter_hi, st
 // Uniform in [0, 1) with 24 bits.
 constexpr float uniform_from_bits(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1.0p-24f; }
 
-// The index-th value of N(0, 1) in stream `stream` of `seed` (Box-Muller; both uses of a pair are separate indices).
-inline float normal_at(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
-  const PhiloxBlock block = philox4x32(seed, stream, index / 2);
+// Values 2 * pair and 2 * pair + 1 of N(0, 1) in stream `stream` of `seed` (Box-Muller).
+inline std::pair<float, float> normal_pair_at(std::uint64_t seed, std::uint64_t stream, std::uint64_t pair) {
+  const PhiloxBlock block = philox4x32(seed, stream, pair);
   const double u = (static_cast<double>(block[0]) + 1.0) * 0x1.0p-32;  // (0, 1]
   const double v = static_cast<double>(block[1]) * 0x1.0p-32;
   const double radius = std::sqrt(-2.0 * std::log(u));
   const double angle = 2.0 * std::numbers::pi * v;
-  return static_cast<float>(radius * (index % 2 == 0 ? std::cos(angle) : std::sin(angle)));
+  return {static_cast<float>(radius * std::cos(angle)), static_cast<float>(radius * std::sin(angle))};
+}
+
+// The index-th value of N(0, 1) in stream `stream` of `seed`.
+inline float normal_at(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+  const auto [even, odd] = normal_pair_at(seed, stream, index / 2);
+  return index % 2 == 0 ? even : odd;
 }
 
 // The index-th 64 random bits of stream `stream` of `seed`.

@@ -15,7 +15,7 @@ void expect(std::string_view op, std::string_view name, const TensorView& view, 
 }
 
 template <typename Desc, typename Args>
-void launch(Context& context, const Impl<Desc, Args>& impl, const Desc& desc, const Args& args) {
+void launch(Context& context, const Impl<Desc, Args>& impl, const Desc& desc, const Args& args, std::string_view op) {
   const std::int64_t workspace_bytes = impl.workspace_bytes != nullptr ? impl.workspace_bytes(desc, context.device) : 0;
   runtime::Arena::Scope scope(context.arena);
   std::span<std::byte> workspace;
@@ -23,7 +23,11 @@ void launch(Context& context, const Impl<Desc, Args>& impl, const Desc& desc, co
     void* memory = context.arena.allocate_bytes(workspace_bytes, runtime::MemoryClass::kWorkspace, impl.name);
     workspace = {static_cast<std::byte*>(memory), static_cast<std::size_t>(workspace_bytes)};
   }
-  if (!context.dry()) return impl.run(desc, args, {context.device, workspace, context.queue});
+  if (!context.dry()) {
+    impl.run(desc, args, {context.device, workspace, context.queue});
+    if (context.queue != nullptr) context.queue->mark(op, impl.name);
+    return;
+  }
   if (impl.prepare != nullptr)
     context.preparations.push_back([&impl, desc, args](const Launch& scratch) { impl.prepare(desc, args, scratch); });
 }
@@ -32,7 +36,7 @@ template <typename Desc, typename Args>
 void dispatch(Context& context, const ImplList<Desc, Args>& list, const Desc& desc, const Args& args, std::string_view op) {
   const auto& impl = choose(list, desc, context.device, op);
   ++context.calls.ops[{op, impl.name}];
-  launch(context, impl, desc, args);
+  launch(context, impl, desc, args, op);
 }
 
 const Impl<GemmDesc, GemmArgs>& planned_impl(const Context& context, const SitePlanRow& row, const GemmDesc& desc,
@@ -79,7 +83,7 @@ void gemm(Context& context, SiteId site, Pass pass, const GemmArgs& args) {
   }
   context.calls.gemms.count_call(module_name(info.module), impl.name);
   context.calls.gemm_flops += 2.0 * static_cast<double>(desc.m) * static_cast<double>(desc.n) * static_cast<double>(desc.k);
-  launch(context, impl, desc, args);
+  launch(context, impl, desc, args, "gemm");
 }
 
 void rms_norm_forward(Context& context, const RmsNormDesc& desc, const RmsNormForwardArgs& args) {

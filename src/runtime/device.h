@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "runtime/device_info.h"
 
@@ -14,6 +15,8 @@ namespace ida::runtime {
 class Queue {
  public:
   virtual ~Queue() = default;
+  // What was enqueued since the last mark was done for `op` by `impl`. Only a recording takes note.
+  virtual void mark(std::string_view /*op*/, std::string_view /*impl*/) {}
 };
 
 // One kernel's share of a window.
@@ -24,14 +27,15 @@ struct KernelTotal {
 using KernelTotals = std::map<std::string, KernelTotal>;
 
 using KernelCounts = std::map<std::string, std::int64_t>;
+using KernelCountsByOp = std::map<std::string, KernelCounts>;  // "op/implementation"; "" for what no op did
 
 // Work that was enqueued once and kept, to be enqueued again as a whole: the same kernels on the same addresses. What
 // changes from one time to the next stands in device memory.
 class Recording {
  public:
   virtual ~Recording() = default;
-  // Launches of one replay.
-  virtual const KernelCounts& kernels() const = 0;
+  // Launches of one replay, by the op that enqueued them.
+  virtual const KernelCountsByOp& kernels() const = 0;
 };
 
 class Device {

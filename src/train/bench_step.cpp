@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "train/initial_weights.h"
 #include "train/setup.h"
 
 namespace ida::train {
@@ -60,7 +59,7 @@ StepBenchResult bench_step(const config::RunConfig& config, runtime::Device& dev
   auto before = Clock::now();
   Engine engine(spec, device, backend, memory_limit(config, device.info()));
   const auto built = Clock::now();
-  engine.set_masters(initial_weights(engine.table(), config.run.seed));
+  engine.initialize(config.run.seed);
   device.synchronize();
   const auto filled = Clock::now();
   const std::int64_t rows = global_batch_rows(config);

@@ -11,6 +11,7 @@
 #include "model/sites.h"
 #include "model/upload.h"
 #include "train/batch_layout.h"
+#include "train/initial_weights.h"
 
 namespace ida::train {
 namespace {
@@ -175,8 +176,24 @@ void Engine::write_buffer(const TensorView& buffer, const void* host) {
 }
 
 void Engine::set_masters(std::span<const float> masters) {
-  if (spec_.recipe.compute != DType::kF32) write_buffer(state_.master, masters.data());
-  model::upload_weights(device_, buffers_.weights, masters);
+  write_buffer(state_.master, masters.data());
+  round_masters();
+}
+
+void Engine::initialize(std::uint64_t seed) {
+  for (std::size_t p = 0; p < table_.params.size(); ++p) {
+    const model::ParamSpec& spec = table_.params[p];
+    for_each_initial_part(spec, p, seed, [&](std::int64_t begin, std::span<const float> values) {
+      write_buffer(state_.master.col_slice(spec.offset_elems + begin, std::ssize(values)), values.data());
+    });
+  }
+  round_masters();
+}
+
+void Engine::round_masters() {
+  if (spec_.recipe.compute == DType::kF32) return;  // they are the weights
+  ops::convert(*context_, {.rows = 1, .cols = table_.total_elems, .from = DType::kF32, .to = spec_.recipe.compute},
+               {.x = state_.master, .y = buffers_.weights});
 }
 
 model::LossScale Engine::loss_scale(std::int64_t micro_targets, std::int64_t global_targets) const {

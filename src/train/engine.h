@@ -98,6 +98,8 @@ class Engine {
 
   // Host copies of flat buffers. Masters set the weights too (rounded to the compute type).
   void set_masters(std::span<const float> masters);
+  // Masters and weights of a new model, each a function of seed, parameter and position (ParamSpec::init).
+  void initialize(std::uint64_t seed);
   void read_buffer(const TensorView& buffer, void* host) const;
   void write_buffer(const TensorView& buffer, const void* host);
 
@@ -126,6 +128,7 @@ class Engine {
   void reserve_slots(std::int64_t count);
   // Copies a micro-batch into host slot `index` and enqueues its way to the device.
   void upload(const data::Batch& micro, std::int64_t index, const model::LossScale& scale);
+  void round_masters();  // into the weights
   void clear(const TensorView& flat, const model::ElemRange& range);
 
   EngineSpec spec_;

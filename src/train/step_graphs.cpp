@@ -5,17 +5,26 @@
 namespace ida::train {
 
 std::string GraphKey::to_string() const {
-  if (part == Part::kFinishGradients) return "finish_gradients";
+  switch (part) {
+    case Part::kMicroBatch: break;
+    case Part::kFinishGradients: return "finish_gradients";
+    case Part::kNorm: return "gradient_norm";
+    case Part::kUpdate: return "update";
+  }
   return fmt::format("micro_batch {} {}", first ? "first" : "later",
                      uniform_document_len > 0 ? fmt::format("documents={}", uniform_document_len) : "packed");
 }
 
 void StepGraphs::run(const GraphKey& key, const std::function<void()>& enqueue) {
-  if (!enabled_) return enqueue();
+  if (!enabled_) {
+    ++unrecorded_uses_;
+    return enqueue();
+  }
   Graph& graph = graphs_[key];
   // The first use loads kernels and library plans, which a recording must not.
   if (!graph.used) {
     graph.used = true;
+    ++unrecorded_uses_;
     return enqueue();
   }
   if (!graph.recording) {
@@ -35,11 +44,12 @@ std::map<std::string, std::int64_t> StepGraphs::replays() const {
   return replays;
 }
 
-runtime::KernelCounts StepGraphs::replayed_kernels() const {
-  runtime::KernelCounts kernels;
+runtime::KernelCountsByOp StepGraphs::replayed_kernels() const {
+  runtime::KernelCountsByOp kernels;
   for (const auto& [key, graph] : graphs_) {
     if (!graph.recording) continue;
-    for (const auto& [name, launches] : graph.recording->kernels()) kernels[name] += launches * graph.replays;
+    for (const auto& [op, counts] : graph.recording->kernels())
+      for (const auto& [name, launches] : counts) kernels[op][name] += launches * graph.replays;
   }
   return kernels;
 }

@@ -14,7 +14,7 @@ namespace ida::train {
 
 // What decides which kernels a part of a step launches, and in which order.
 struct GraphKey {
-  enum class Part : std::uint8_t { kMicroBatch, kFinishGradients };
+  enum class Part : std::uint8_t { kMicroBatch, kFinishGradients, kNorm, kUpdate };
   Part part = Part::kMicroBatch;
   bool first = false;                     // of the step's micro-batches
   std::int64_t uniform_document_len = 0;  // BatchViews
@@ -33,7 +33,9 @@ class StepGraphs {
 
   // Replays of each recording so far, and the kernels those launched.
   std::map<std::string, std::int64_t> replays() const;
-  runtime::KernelCounts replayed_kernels() const;
+  runtime::KernelCountsByOp replayed_kernels() const;
+  // Uses that were enqueued call by call; what those launched is not in replayed_kernels().
+  std::int64_t unrecorded_uses() const { return unrecorded_uses_; }
 
  private:
   struct Graph {
@@ -46,6 +48,7 @@ class StepGraphs {
   runtime::Device& device_;
   ops::Context& context_;
   bool enabled_;
+  std::int64_t unrecorded_uses_ = 0;
   std::map<GraphKey, Graph> graphs_;
 };
 

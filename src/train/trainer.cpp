@@ -19,7 +19,6 @@
 #include "train/build_progress.h"
 #include "train/disk_space.h"
 #include "train/gates.h"
-#include "train/initial_weights.h"
 #include "train/recorder.h"
 #include "train/run_folder.h"
 #include "train/setup.h"
@@ -220,7 +219,7 @@ void Trainer::start_from_weights() {
   state_ = {};
   state_.seed = config_.run.seed;
   state_.data_plan_hash = stream_->plan_hash();
-  if (!config_.model.path) return engine_->set_masters(initial_weights(engine_->table(), config_.run.seed));
+  if (!config_.model.path) return engine_->initialize(config_.run.seed);
   const std::string& path = *config_.model.path;
   std::vector<float> masters(static_cast<std::size_t>(engine_->table().total_elems));
   checkpoint::read_hf_weights(checkpoint::open_model(path), engine_->table(), masters);

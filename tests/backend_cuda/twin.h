@@ -95,6 +95,14 @@ class Twin {
     }
     return norm > 0.0 ? std::sqrt(difference / norm) : std::sqrt(difference);
   }
+  // |gpu - cpu| by norms, of finite values.
+  double distance() {
+    const std::vector<float> want = cpu_values();
+    const std::vector<float> got = gpu_values();
+    double squares = 0.0;
+    for (std::size_t i = 0; i < want.size(); ++i) squares += std::pow(static_cast<double>(got[i]) - want[i], 2);
+    return std::sqrt(squares);
+  }
   bool same_bits() { return read(cpu_side_, cpu) == read(gpu_side_, gpu); }
   // The bytes between rows still hold what they were filled with.
   bool padding_untouched() {

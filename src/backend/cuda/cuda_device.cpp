@@ -1,5 +1,7 @@
 #include "backend/cuda/cuda_device.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -18,15 +20,19 @@ constexpr std::size_t kStagingBytes = std::size_t{32} << 20;
 
 }  // namespace
 
-CudaQueue::CudaQueue(const runtime::DeviceInfo& device) : device_(device.device_index) {
+CudaQueue::CudaQueue(int device, const std::string& device_name) : device_(device) {
   check(cudaSetDevice(device_), "cudaSetDevice");
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-  gemm_plans_ = std::make_unique<GemmPlans>(stream_, device.name);
+  gemm_plans_ = std::make_unique<GemmPlans>(stream_, device_name);
 }
 
 CudnnAttention& CudaQueue::cudnn_attention() {
   if (!cudnn_attention_) cudnn_attention_ = std::make_unique<CudnnAttention>(*cudnn());
   return *cudnn_attention_;
+}
+
+void CudaQueue::mark(std::string_view op, std::string_view impl) {
+  if (capture_ != nullptr) capture_->mark(fmt::format("{}/{}", op, impl));
 }
 
 CudaQueue::~CudaQueue() {
@@ -35,7 +41,8 @@ CudaQueue::~CudaQueue() {
   cudaStreamDestroy(stream_);
 }
 
-CudaDevice::CudaDevice(const runtime::DeviceInfo& info) : info_(info), queue_(std::make_unique<CudaQueue>(info)) {
+CudaDevice::CudaDevice(const runtime::DeviceInfo& info)
+    : info_(info), queue_(std::make_unique<CudaQueue>(info.device_index, info.name)) {
   check(cudaMallocHost(&staging_, kStagingBytes), "pinned staging memory");
   // A driver whose context alone takes more than was expected.
   if (const auto opened = own_device_bytes(info_.device_index))
@@ -123,7 +130,16 @@ void CudaDevice::fill_zero(void* device, std::int64_t size_bytes) {
 void CudaDevice::synchronize() { check(cudaStreamSynchronize(queue_->stream()), "device work"); }
 
 std::unique_ptr<runtime::Recording> CudaDevice::record(const std::function<void()>& enqueue) {
-  return std::make_unique<CudaGraph>(queue_->stream(), enqueue);
+  CudaCapture capture(queue_->stream());
+  queue_->set_capture(&capture);
+  try {
+    enqueue();
+  } catch (...) {
+    queue_->set_capture(nullptr);
+    throw;
+  }
+  queue_->set_capture(nullptr);
+  return std::make_unique<CudaGraph>(queue_->stream(), capture);
 }
 
 void CudaDevice::replay(const runtime::Recording& recording) {

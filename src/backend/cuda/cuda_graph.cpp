@@ -50,55 +50,54 @@ std::string name_of(CUgraphNode node) {
   return kernel_name(symbol);
 }
 
-runtime::KernelCounts count_kernels(cudaGraph_t graph) {
+}  // namespace
+
+CudaCapture::CudaCapture(cudaStream_t stream) : stream_(stream) {
+  // Relaxed: libraries may query and allocate beside what they enqueue.
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "recording work");
+}
+
+CudaCapture::~CudaCapture() {
+  if (ended_) return;
+  cudaGraph_t graph = nullptr;
+  cudaStreamEndCapture(stream_, &graph);
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  cudaGetLastError();
+}
+
+// The driver lists nodes in the order they were added.
+void CudaCapture::count_new_kernels(cudaGraph_t graph, const std::string& label) {
   std::size_t count = 0;
   check(cudaGraphGetNodes(graph, nullptr, &count), "cudaGraphGetNodes");
   std::vector<cudaGraphNode_t> nodes(count);
   check(cudaGraphGetNodes(graph, nodes.data(), &count), "cudaGraphGetNodes");
-  runtime::KernelCounts kernels;
-  for (const cudaGraphNode_t node : nodes) {
+  for (std::size_t i = counted_nodes_; i < count; ++i) {
     cudaGraphNodeType type{};
-    check(cudaGraphNodeGetType(node, &type), "cudaGraphNodeGetType");
-    if (type == cudaGraphNodeTypeKernel) ++kernels[name_of(node)];
+    check(cudaGraphNodeGetType(nodes[i], &type), "cudaGraphNodeGetType");
+    if (type == cudaGraphNodeTypeKernel) ++kernels_[label][name_of(nodes[i])];
   }
-  return kernels;
+  counted_nodes_ = count;
 }
 
-// Ends the capture of a stream that was not ended, so that an error leaves it usable.
-class Capture {
- public:
-  explicit Capture(cudaStream_t stream) : stream_(stream) {
-    // Relaxed: libraries may query and allocate beside what they enqueue.
-    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "recording work");
-  }
-  ~Capture() {
-    if (ended_) return;
-    cudaGraph_t graph = nullptr;
-    cudaStreamEndCapture(stream_, &graph);
-    if (graph != nullptr) cudaGraphDestroy(graph);
-    cudaGetLastError();
-  }
-  Capture(const Capture&) = delete;
-  Capture& operator=(const Capture&) = delete;
-  cudaGraph_t end() {
-    ended_ = true;
-    cudaGraph_t graph = nullptr;
-    check(cudaStreamEndCapture(stream_, &graph), "recording work");
-    return graph;
-  }
+void CudaCapture::mark(const std::string& label) {
+  cudaStreamCaptureStatus status{};
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamGetCaptureInfo(stream_, &status, nullptr, &graph, nullptr, nullptr, nullptr), "recording work");
+  if (status != cudaStreamCaptureStatusActive) fail_runtime("[cuda] {} enqueued what cannot be recorded", label);
+  count_new_kernels(graph, label);
+}
 
- private:
-  cudaStream_t stream_;
-  bool ended_ = false;
-};
+cudaGraph_t CudaCapture::end() {
+  ended_ = true;
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamEndCapture(stream_, &graph), "recording work");
+  count_new_kernels(graph, "");
+  return graph;
+}
 
-}  // namespace
-
-CudaGraph::CudaGraph(cudaStream_t stream, const std::function<void()>& enqueue) {
-  Capture capture(stream);
-  enqueue();
+CudaGraph::CudaGraph(cudaStream_t stream, CudaCapture& capture) {
   const cudaGraph_t graph = capture.end();
-  kernels_ = count_kernels(graph);
+  kernels_ = capture.kernels();
   const cudaError_t made = cudaGraphInstantiate(&executable_, graph, 0);
   cudaGraphDestroy(graph);
   check(made, "cudaGraphInstantiate");

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "base/error.h"
@@ -11,16 +12,22 @@
 
 namespace ida::cuda {
 
+class CudaCapture;
 class CudnnAttention;
 class GemmPlans;
 
 // Work enqueued on a queue runs in order. A queue belongs to the device it was made on.
 class CudaQueue final : public runtime::Queue {
  public:
-  explicit CudaQueue(const runtime::DeviceInfo& device);
+  // Choices of matrix products are kept on disk under `device_name`; without a name they are not.
+  explicit CudaQueue(int device, const std::string& device_name = {});
   ~CudaQueue() override;
   CudaQueue(const CudaQueue&) = delete;
   CudaQueue& operator=(const CudaQueue&) = delete;
+
+  void mark(std::string_view op, std::string_view impl) override;
+  // What mark() tells from now on; null: nothing.
+  void set_capture(CudaCapture* capture) { capture_ = capture; }
 
   int device() const { return device_; }
   cudaStream_t stream() const { return stream_; }
@@ -30,6 +37,7 @@ class CudaQueue final : public runtime::Queue {
  private:
   int device_;
   cudaStream_t stream_ = nullptr;
+  CudaCapture* capture_ = nullptr;
   std::unique_ptr<GemmPlans> gemm_plans_;
   std::unique_ptr<CudnnAttention> cudnn_attention_;
 };

@@ -85,7 +85,7 @@ std::string gemm_plan_path(const GemmPlanDomain& domain) {
   std::string folder = variable("IDA_CACHE_DIR");
   if (folder.empty() && !variable("XDG_CACHE_HOME").empty()) folder = variable("XDG_CACHE_HOME") + "/ida-train";
   if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.cache/ida-train";
-  if (folder.empty()) return {};
+  if (folder.empty() || domain.device.empty()) return {};
   return fmt::format("{}/gemm-plans/{}-{}.json", folder, file_word(domain.device), file_word(domain.library));
 }
 

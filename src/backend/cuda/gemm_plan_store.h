@@ -45,7 +45,8 @@ class GemmPlanStore {
 };
 
 // Where the choices of a device and library are kept: below IDA_CACHE_DIR, else XDG_CACHE_HOME/ida-train, else
-// HOME/.cache/ida-train; empty where none of the three is set.
+// HOME/.cache/ida-train; empty where none of the three is set or
+// the device has no name.
 std::string gemm_plan_path(const GemmPlanDomain& domain);
 
 }  // namespace ida::cuda

@@ -12,7 +12,7 @@ struct CrossEntropy {
   std::int64_t logits_stride = 0;
   const std::int32_t* labels = nullptr;  // [rows]
   std::int32_t ignore_label = 0;
-  float* nll = nullptr;  // [rows]
+  float* nll = nullptr;               // [rows]
   const float* grad_scale = nullptr;  // null: 1
   int num_sms = 1;
   std::int64_t shared_bytes_per_block = 0;  // that a block may ask for
