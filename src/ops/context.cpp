@@ -197,14 +197,16 @@ void bias_grad(Context& context, const BiasGradDesc& desc, const BiasGradArgs& a
 }
 
 void sum_squares(Context& context, const SumSquaresDesc& desc, const SumSquaresArgs& args) {
+  expect("sum_squares", "ranges", args.ranges, desc.num_tensors, 4, DType::kI64);
   expect("sum_squares", "x", args.x, 1, desc.size, DType::kF32);
-  expect("sum_squares", "result", args.result, 1, 1, DType::kF64);
+  expect("sum_squares", "result", args.result, 1, desc.num_tensors, DType::kF64);
   dispatch(context, context.backend.sum_squares, desc, args, "sum_squares");
 }
 
 void optimizer_step(Context& context, const OptimizerDesc& desc, const OptimizerArgs& args) {
   constexpr std::string_view kOp = "optimizer_step";
   expect(kOp, "scalars", args.scalars, 1, 8, DType::kF32);
+  expect(kOp, "ranges", args.ranges, desc.num_tensors, 4, DType::kI64);
   expect(kOp, "grad", args.grad, 1, desc.size, DType::kF32);
   expect(kOp, "master", args.master, 1, desc.size, DType::kF32);
   expect(kOp, "m", args.m, 1, desc.size, desc.state_dtype);

@@ -33,10 +33,10 @@ std::string ConvertDesc::to_string() const {
   return fmt::format("{} -> {}[{}, {}]{}", dtype_name(from), dtype_name(to), rows, cols, accumulate ? " accumulated" : "");
 }
 std::string BiasGradDesc::to_string() const { return fmt::format("{}[{}, {}]", dtype_name(dtype), rows, cols); }
-std::string SumSquaresDesc::to_string() const { return fmt::format("f32[{}]", size); }
+std::string SumSquaresDesc::to_string() const { return fmt::format("f32[{}] of {} tensors", size, num_tensors); }
 std::string OptimizerDesc::to_string() const {
-  return fmt::format("{} [{}] weights {} state {}", kind == OptimizerKind::kAdamW ? "adamw" : "lion", size,
-                     dtype_name(weight_dtype), dtype_name(state_dtype));
+  return fmt::format("{} [{}] of {} tensors, weights {} state {}", kind == OptimizerKind::kAdamW ? "adamw" : "lion", size,
+                     num_tensors, dtype_name(weight_dtype), dtype_name(state_dtype));
 }
 
 }  // namespace ida::ops

@@ -1,10 +1,11 @@
-// Small ops over whole tensors: y = a + b (f32 sum, one rounding), type conversion, bias gradient, f64 sum of squares.
+// Small ops over whole tensors: y = a + b (f32 sum, one rounding), type conversion, bias gradient, f64 sums of squares.
 #pragma once
 #include <string>
 
 #include "base/tensor.h"
 #include "ops/impl_list.h"
 #include "ops/scale.h"
+#include "ops/tensor_ranges.h"
 
 namespace ida::ops {
 
@@ -44,14 +45,18 @@ struct BiasGradArgs {
   const float* scale = nullptr;  // in device memory; null: 1
 };
 
-// result[0] = sum of x^2 in f64: fixed blocks of 4096 elements, each in order, block sums added in order.
+// result[i] = sum of x^2 over tensor i in f64: fixed blocks (tensor_ranges.h), each in a fixed order, block sums added in a
+// fixed order. The CPU's are the ascending ones.
 struct SumSquaresDesc {
-  std::int64_t size = 0;
+  std::int64_t size = 0;  // of the flat buffer
+  std::int64_t num_tensors = 0;
+  std::int64_t num_blocks = 0;  // of all tensors
   std::string to_string() const;
 };
 struct SumSquaresArgs {
+  TensorView ranges;  // [num_tensors, 4] i64: TensorRange
   TensorView x;       // [1, size] f32
-  TensorView result;  // [1, 1] f64
+  TensorView result;  // [1, num_tensors] f64
 };
 
 using AddList = ImplList<AddDesc, AddArgs>;

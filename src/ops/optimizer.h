@@ -1,4 +1,5 @@
-// One optimizer step over one parameter tensor, in one pass: reads gradient and state, writes master and weights.
+// One optimizer step over the tensors of flat buffers, in one pass: reads gradient and state, writes master and weights.
+// What lies between tensors is left alone.
 // g = grad * grad_scale (clipping). Decoupled decay first: p *= 1 - lr * weight_decay.
 // AdamW (Loshchilov and Hutter 2019): m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
 //   p -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps).
@@ -8,6 +9,7 @@
 
 #include "base/tensor.h"
 #include "ops/impl_list.h"
+#include "ops/tensor_ranges.h"
 
 namespace ida::ops {
 
@@ -22,13 +24,14 @@ struct OptimizerScalars {
   float bias_correction1 = 1.0f;  // 1 - beta1^t
   float bias_correction2 = 1.0f;  // 1 - beta2^t
   float grad_scale = 1.0f;
-  float weight_decay = 0.0f;  // multiplied by lr inside; ignored where the desc says no decay
+  float weight_decay = 0.0f;  // multiplied by lr inside; ignored where a tensor's range says no decay
 };
 
 struct OptimizerDesc {
   OptimizerKind kind = OptimizerKind::kAdamW;
-  std::int64_t size = 0;
-  bool decay = true;
+  std::int64_t size = 0;  // of each flat buffer
+  std::int64_t num_tensors = 0;
+  std::int64_t num_blocks = 0;  // of all tensors
   DType weight_dtype = DType::kF32;
   DType state_dtype = DType::kF32;  // of m and v: f32 or bf16
   std::string to_string() const;
@@ -36,6 +39,7 @@ struct OptimizerDesc {
 
 struct OptimizerArgs {
   TensorView scalars;  // [1, 8] f32: OptimizerScalars
+  TensorView ranges;   // [num_tensors, 4] i64: TensorRange
   TensorView grad;     // [1, size] f32
   TensorView master;   // [1, size] f32
   TensorView m;        // [1, size]

@@ -5,7 +5,13 @@
 namespace ida::optim {
 
 Optimizer::Optimizer(const OptimizerConfig& config, std::vector<ParamSlice> params, std::int64_t total_elems)
-    : config_(config), params_(std::move(params)), total_elems_(total_elems) {}
+    : config_(config), params_(std::move(params)), total_elems_(total_elems) {
+  for (const ParamSlice& p : params_) {
+    const bool decay = config_.decay == DecaySet::kAll || p.is_matrix;
+    ranges_.push_back({.offset = p.offset_elems, .size = p.numel, .decay = decay ? 1 : 0});
+  }
+  num_blocks_ = ops::number_blocks(ranges_);
+}
 
 OptimizerState Optimizer::allocate(runtime::Arena& arena, const TensorView& weights) const {
   using runtime::MemoryClass;
@@ -17,19 +23,21 @@ OptimizerState Optimizer::allocate(runtime::Arena& arena, const TensorView& weig
   if (config_.kind == ops::OptimizerKind::kAdamW)
     state.v = arena.allocate(config_.state_dtype, 1, total_elems_, MemoryClass::kOptimizerState, "exp_avg_sq");
   state.scalars = arena.allocate(DType::kF32, 1, 8, MemoryClass::kOptimizerState, "optimizer_scalars");
-  state.sums = arena.allocate(DType::kF64, 1, static_cast<std::int64_t>(params_.size()), MemoryClass::kOptimizerState,
-                              "gradient_sums");
+  const auto num_tensors = static_cast<std::int64_t>(params_.size());
+  state.ranges = arena.allocate(DType::kI64, num_tensors, 4, MemoryClass::kOptimizerState, "tensor_ranges");
+  state.sums = arena.allocate(DType::kF64, 1, num_tensors, MemoryClass::kOptimizerState, "gradient_sums");
   return state;
+}
+
+void Optimizer::upload_ranges(runtime::Device& device, const OptimizerState& state) const {
+  device.copy_to_device(state.ranges.data, ranges_.data(), state.ranges.size_bytes());
 }
 
 double Optimizer::gradient_norm(ops::Context& context, runtime::Device& device, const TensorView& grads,
                                 const OptimizerState& state) const {
-  for (std::size_t i = 0; i < params_.size(); ++i) {
-    const ParamSlice& p = params_[i];
-    ops::sum_squares(
-        context, {.size = p.numel},
-        {.x = grads.col_slice(p.offset_elems, p.numel), .result = state.sums.col_slice(static_cast<std::int64_t>(i), 1)});
-  }
+  ops::sum_squares(
+      context, {.size = total_elems_, .num_tensors = static_cast<std::int64_t>(ranges_.size()), .num_blocks = num_blocks_},
+      {.ranges = state.ranges, .x = grads, .result = state.sums});
   if (context.dry()) return 0.0;
   std::vector<double> sums(params_.size());
   device.copy_to_host(sums.data(), state.sums.data, state.sums.size_bytes());
@@ -52,23 +60,20 @@ void Optimizer::step(ops::Context& context, runtime::Device& device, const Optim
                                                   : 1.0f,
                                 .weight_decay = static_cast<float>(config_.weight_decay)};
   if (!context.dry()) device.copy_to_device(state.scalars.data, &scalars, sizeof(scalars));
-  for (const ParamSlice& p : params_) {
-    const auto slice = [&](const TensorView& flat) {
-      return flat.empty() ? TensorView{} : flat.col_slice(p.offset_elems, p.numel);
-    };
-    ops::optimizer_step(context,
-                        {.kind = config_.kind,
-                         .size = p.numel,
-                         .decay = config_.decay == DecaySet::kAll || p.is_matrix,
-                         .weight_dtype = weights.dtype,
-                         .state_dtype = config_.state_dtype},
-                        {.scalars = state.scalars,
-                         .grad = slice(grads),
-                         .master = slice(state.master),
-                         .m = slice(state.m),
-                         .v = slice(state.v),
-                         .weight = slice(weights)});
-  }
+  ops::optimizer_step(context,
+                      {.kind = config_.kind,
+                       .size = total_elems_,
+                       .num_tensors = static_cast<std::int64_t>(ranges_.size()),
+                       .num_blocks = num_blocks_,
+                       .weight_dtype = weights.dtype,
+                       .state_dtype = config_.state_dtype},
+                      {.scalars = state.scalars,
+                       .ranges = state.ranges,
+                       .grad = grads,
+                       .master = state.master,
+                       .m = state.m,
+                       .v = state.v,
+                       .weight = weights});
 }
 
 }  // namespace ida::optim

@@ -39,6 +39,7 @@ struct OptimizerState {
   TensorView m;        // state dtype
   TensorView v;        // state dtype; empty for Lion
   TensorView scalars;  // [1, 8] f32
+  TensorView ranges;   // [number of tensors, 4] i64: ops::TensorRange
   TensorView sums;     // [1, number of tensors] f64
 };
 
@@ -48,6 +49,8 @@ class Optimizer {
 
   // Allocates from the context's arena. `weights` is the flat weight buffer.
   OptimizerState allocate(runtime::Arena& arena, const TensorView& weights) const;
+  // Writes the table of tensors into `state`, once, before the calls below.
+  void upload_ranges(runtime::Device& device, const OptimizerState& state) const;
 
   // Global L2 norm of the flat gradient [1, total_elems] f32.
   double gradient_norm(ops::Context& context, runtime::Device& device, const TensorView& grads,
@@ -65,6 +68,8 @@ class Optimizer {
   OptimizerConfig config_;
   std::vector<ParamSlice> params_;
   std::int64_t total_elems_;
+  std::vector<ops::TensorRange> ranges_;
+  std::int64_t num_blocks_;
 };
 
 }  // namespace ida::optim

@@ -161,6 +161,7 @@ Engine::Engine(const EngineSpec& spec, runtime::Device& device, const ops::Backe
   batch_ = layout.batch;
   nll_ = layout.nll;
   model::upload_rope_tables(device_, spec_.model, buffers_);
+  optimizer_.upload_ranges(device_, state_);
 }
 
 Engine::~Engine() {

@@ -83,13 +83,48 @@ TEST(Elementwise, BiasGradIsTheScaledColumnSum) {
   }
 }
 
+// A table of tensors, as the op reads it.
+struct Ranges {
+  explicit Ranges(std::vector<ops::TensorRange> list)
+      : num_tensors(static_cast<std::int64_t>(list.size())),
+        num_blocks(ops::number_blocks(list)),
+        table(DType::kI64, num_tensors, 4) {
+    std::memcpy(table.view().data, list.data(), list.size() * sizeof(list[0]));
+  }
+  std::int64_t num_tensors, num_blocks;
+  HostTensor table;
+};
+
+TEST(Elementwise, SumSquaresOfManyTensorsAreTheirSingleSums) {
+  const std::vector<ops::TensorRange> list = {{.offset = 0, .size = 5000},
+                                              {.offset = 5056, .size = 1},
+                                              {.offset = 5064, .size = 0},
+                                              {.offset = 5064, .size = 7 * 4096},
+                                              {.offset = 33739, .size = 4097}};
+  HostTensor x(DType::kF32, 1, 38000);
+  x.randomize(1);
+  const Ranges ranges(list);
+  for_every_impl(sum_squares_impls(), [&](auto run) {
+    HostTensor sums(DType::kF64, 1, ranges.num_tensors);
+    run({38000, ranges.num_tensors, ranges.num_blocks}, {ranges.table.view(), x.view(), sums.view()});
+    for (std::size_t t = 0; t < list.size(); ++t) {
+      const Ranges one(std::vector{list[t]});
+      HostTensor sum(DType::kF64, 1, 1);
+      run({38000, 1, one.num_blocks}, {one.table.view(), x.view(), sum.view()});
+      EXPECT_EQ(sums.at(0, static_cast<std::int64_t>(t)), sum.at(0, 0)) << t;
+    }
+    EXPECT_EQ(sums.at(0, 2), 0.0);
+  });
+}
+
 TEST(Elementwise, SumSquaresIsExactToF64AndHasOneOrder) {
   for (const std::int64_t size : {0, 1, 4095, 4096, 4097, 16384, 5 * 4096 + 17, 70000}) {
     std::vector<double> results;
     for_every_impl(sum_squares_impls(), [&](auto run) {
       HostTensor x(DType::kF32, 1, size), result(DType::kF64, 1, 1);
       x.randomize(1);
-      run({size}, {x.view(), result.view()});
+      const Ranges one(std::vector<ops::TensorRange>{{.size = size}});
+      run({size, 1, one.num_blocks}, {one.table.view(), x.view(), result.view()});
       long double exact = 0.0L;
       for (const double value : x.values()) exact += static_cast<long double>(value) * static_cast<long double>(value);
       EXPECT_NEAR(result.at(0, 0), static_cast<double>(exact), 1e-12 * static_cast<double>(exact));
@@ -104,7 +139,8 @@ TEST(Elementwise, SumSquaresDoesNotOverflowF32) {
   for_every_impl(sum_squares_impls(), [&](auto run) {
     HostTensor x(DType::kF32, 1, 3), result(DType::kF64, 1, 1);
     x.fill(1e30);
-    run({3}, {x.view(), result.view()});
+    const Ranges one(std::vector<ops::TensorRange>{{.size = 3}});
+    run({3, 1, 1}, {one.table.view(), x.view(), result.view()});
     EXPECT_NEAR(result.at(0, 0), 3e60, 1e54);
   });
 }
@@ -118,7 +154,8 @@ TEST(Elementwise, DoesNotDependOnThreads) {
     matrix.randomize(2);
     bias.fill(0.0);
     run_impl(add_impls().front(), {1, 100000, DType::kF32}, {x.view(), x.view(), y.view()}, device);
-    run_impl(sum_squares_impls().front(), {100000}, {x.view(), norm.view()}, device);
+    const Ranges one(std::vector<ops::TensorRange>{{.size = 100000}});
+    run_impl(sum_squares_impls().front(), {100000, 1, one.num_blocks}, {one.table.view(), x.view(), norm.view()}, device);
     run_impl(bias_grad_impls().front(), {200, 500, DType::kBF16}, {matrix.view(), bias.view()}, device);
     return std::vector<HostTensor>{y, norm, bias};
   });

@@ -11,8 +11,9 @@ using ops::OptimizerScalars;
 
 struct Case {
   Case(OptimizerKind kind, DType weight_dtype, DType state_dtype, std::int64_t size = 103)
-      : desc{kind, size, true, weight_dtype, state_dtype},
+      : desc{kind, size, 1, ops::range_blocks(size), weight_dtype, state_dtype},
         scalars(DType::kF32, 1, 8),
+        ranges(DType::kI64, 1, 4),
         grad(DType::kF32, 1, size),
         master(DType::kF32, 1, size),
         m(state_dtype, 1, size),
@@ -22,16 +23,23 @@ struct Case {
     master.randomize(2);
     m.fill(0.0);
     v.fill(0.0);
+    set_ranges({{.offset = 0, .size = size, .decay = 1}});
+  }
+  void set_ranges(std::vector<ops::TensorRange> list) {
+    desc.num_tensors = static_cast<std::int64_t>(list.size());
+    desc.num_blocks = ops::number_blocks(list);
+    ranges = HostTensor(DType::kI64, desc.num_tensors, 4);
+    std::memcpy(ranges.view().data, list.data(), list.size() * sizeof(list[0]));
   }
   void set(const OptimizerScalars& s) { std::memcpy(scalars.view().data, &s, sizeof(s)); }
   ops::OptimizerArgs args() const {
-    ops::OptimizerArgs a{scalars.view(), grad.view(), master.view(), m.view(), v.view(), weight.view()};
+    ops::OptimizerArgs a{scalars.view(), ranges.view(), grad.view(), master.view(), m.view(), v.view(), weight.view()};
     if (desc.kind == OptimizerKind::kLion) a.v = {};
     if (desc.weight_dtype == DType::kF32) a.weight = a.master;
     return a;
   }
   OptimizerDesc desc;
-  HostTensor scalars, grad, master, m, v, weight;
+  HostTensor scalars, ranges, grad, master, m, v, weight;
 };
 
 OptimizerScalars scalars_at(int step, OptimizerKind kind) {
@@ -49,7 +57,7 @@ TEST(Optimizer, AdamwIsTheFormulaOverSteps) {
   for_every_impl(optimizer_impls(), [&](auto run) {
     for (const bool decay : {true, false}) {
       Case t(OptimizerKind::kAdamW, DType::kF32, DType::kF32);
-      t.desc.decay = decay;
+      t.set_ranges({{.offset = 0, .size = t.desc.size, .decay = decay ? 1 : 0}});
       std::vector<double> p = t.master.values(), m(p.size()), v(p.size());
       for (int step = 1; step <= 5; ++step) {
         t.grad.randomize(static_cast<std::uint64_t>(10 + step));
@@ -133,6 +141,36 @@ TEST(Optimizer, NanGradientIsNotHidden) {
       EXPECT_FALSE(std::isnan(t.master.at(0, 6)));
     }
   });
+}
+
+// Tensors of a flat buffer, blocks that end within them, gaps between them, one that is empty.
+TEST(Optimizer, ManyTensorsAreTheirSingleSteps) {
+  const std::vector<ops::TensorRange> list = {{.offset = 0, .size = 5000, .decay = 1},
+                                              {.offset = 5056, .size = 1, .decay = 0},
+                                              {.offset = 5064, .size = 0, .decay = 1},
+                                              {.offset = 5064, .size = 8192, .decay = 0},
+                                              {.offset = 13259, .size = 4097, .decay = 1}};
+  constexpr std::int64_t kSize = 17400;
+  for (const auto kind : {OptimizerKind::kAdamW, OptimizerKind::kLion}) {
+    for_every_impl(optimizer_impls(), [&](auto run) {
+      Case all(kind, DType::kBF16, DType::kF32, kSize);
+      Case single(kind, DType::kBF16, DType::kF32, kSize);
+      all.set(scalars_at(1, kind));
+      single.set(scalars_at(1, kind));
+      all.set_ranges(list);
+      run(all.desc, all.args());
+      for (const ops::TensorRange& range : list) {
+        single.set_ranges({range});
+        run(single.desc, single.args());
+      }
+      EXPECT_TRUE(same_bits(all.master, single.master) && same_bits(all.m, single.m) && same_bits(all.v, single.v) &&
+                  same_bits(all.weight, single.weight));
+      const Case before(kind, DType::kBF16, DType::kF32, kSize);
+      for (const std::int64_t gap : {5000, 5055, 5057, 13258, 17356, 17399})
+        EXPECT_EQ(all.master.at(0, gap), before.master.at(0, gap)) << gap;
+      EXPECT_NE(all.master.at(0, 13259), before.master.at(0, 13259));
+    });
+  }
 }
 
 TEST(Optimizer, DoesNotDependOnThreads) {

@@ -218,6 +218,20 @@ TEST_F(CudaTest, AddAndConvert) {
   }
 }
 
+// One tensor, or from 1,000 elements on 70: of odd sizes, some empty, some off the 16-byte grid, gaps between them.
+std::vector<ops::TensorRange> tensors_of(std::int64_t size) {
+  if (size < 1000) return {{.offset = 0, .size = size, .decay = 1}};
+  std::vector<ops::TensorRange> list;
+  std::int64_t at = 0;
+  for (std::int64_t i = 0; i < 69; ++i) {
+    const std::int64_t length = i % 11 == 5 ? 0 : size / 100 - i % 7;
+    list.push_back({.offset = at, .size = length, .decay = i % 2});
+    at += length + (i % 3 == 0 ? 0 : 4 - length % 4);
+  }
+  list.push_back({.offset = at, .size = size - at, .decay = 1});
+  return list;
+}
+
 TEST_F(CudaTest, BiasGradAndSumSquares) {
   for (const DType dtype : kTypes) {
     Twin grad_y = twin(dtype, 1500, 77).random(1);
@@ -230,10 +244,14 @@ TEST_F(CudaTest, BiasGradAndSumSquares) {
   }
   for (const std::int64_t size : {1, 5000, 300001}) {
     Twin x = twin(DType::kF32, 1, size).random(3);
-    Twin result = twin(DType::kF64, 1, 1);
-    ops::sum_squares(cpu(), {.size = size}, {.x = x.cpu, .result = result.cpu});
-    ops::sum_squares(gpu(), {.size = size}, {.x = x.gpu, .result = result.gpu});
-    EXPECT_LT(result.error(), 1e-7) << size;
+    std::vector<ops::TensorRange> list = tensors_of(size);
+    const ops::SumSquaresDesc desc{
+        .size = size, .num_tensors = static_cast<std::int64_t>(list.size()), .num_blocks = ops::number_blocks(list)};
+    Twin ranges = twin(DType::kI64, desc.num_tensors, 4).fill_bytes(list.data());
+    Twin result = twin(DType::kF64, 1, desc.num_tensors);
+    ops::sum_squares(cpu(), desc, {.ranges = ranges.cpu, .x = x.cpu, .result = result.cpu});
+    ops::sum_squares(gpu(), desc, {.ranges = ranges.gpu, .x = x.gpu, .result = result.gpu});
+    EXPECT_LT(result.error(), 1e-7) << desc.to_string();
   }
 }
 
@@ -249,11 +267,18 @@ TEST_F(CudaTest, OptimizerHasTheBitsOfTheDefinition) {
           Twin m = twin(state_dtype, 1, size).random(3, 0.1f);
           Twin v = twin(state_dtype, 1, size).random(4, 0.01f, 0.5f);
           Twin weight = twin(weight_dtype, 1, size);
-          const ops::OptimizerDesc desc{
-              .kind = kind, .size = size, .decay = size != 4096, .weight_dtype = weight_dtype, .state_dtype = state_dtype};
+          std::vector<ops::TensorRange> list = tensors_of(size);
+          const ops::OptimizerDesc desc{.kind = kind,
+                                        .size = size,
+                                        .num_tensors = static_cast<std::int64_t>(list.size()),
+                                        .num_blocks = ops::number_blocks(list),
+                                        .weight_dtype = weight_dtype,
+                                        .state_dtype = state_dtype};
+          Twin ranges = twin(DType::kI64, desc.num_tensors, 4).fill_bytes(list.data());
           const auto run = [&](ops::Context& context, auto side) {
             ops::optimizer_step(context, desc,
                                 {.scalars = scalars.*side,
+                                 .ranges = ranges.*side,
                                  .grad = grad.*side,
                                  .master = master.*side,
                                  .m = m.*side,

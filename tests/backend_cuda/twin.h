@@ -78,6 +78,13 @@ class Twin {
     return *this;
   }
 
+  // The bytes of the whole matrix.
+  Twin& fill_bytes(const void* values) {
+    const auto* first = static_cast<const std::byte*>(values);
+    write({first, first + bytes()});
+    return *this;
+  }
+
   std::vector<float> cpu_values() { return values(read(cpu_side_, cpu)); }
   std::vector<float> gpu_values() { return values(read(gpu_side_, gpu)); }
   std::vector<std::byte> gpu_bytes() { return read(gpu_side_, gpu); }

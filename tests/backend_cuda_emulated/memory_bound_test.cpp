@@ -1,6 +1,8 @@
 // Memory-bound kernels against the CPU's definitions on the emulated device: few multiprocessors and little shared memory,
 // so that blocks take several turns.
 #include "backend/cpu/cross_entropy.h"
+#include "backend/cpu/elementwise.h"
+#include "backend/cpu/optimizer.h"
 #include "backend/cpu/rms_norm.h"
 #include "backend/cuda/op_impls.h"
 #include "backend_cpu/op_test_support.h"
@@ -107,6 +109,67 @@ TEST(CudaMemoryBound, RmsNorm) {
         cpu::run_impl(rms_norm_backward_impls().front(), desc, args(got, got_w), emulated_device());
         EXPECT_LT(cpu::relative_error(got.values(), want.values()), bar(dtype)) << desc.to_string();
         EXPECT_LT(cpu::relative_error(got_w.values(), want_w.values()), 5e-6) << desc.to_string();
+      }
+    }
+  }
+}
+
+// Up to 1,100 tensors of one flat buffer: of odd sizes, some empty, some off the 16-byte grid, gaps between them.
+struct Tensors {
+  explicit Tensors(std::int64_t count) {
+    std::vector<ops::TensorRange> list;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t length = i % 11 == 5 ? 0 : i == 2 ? 3 * ops::kRangeBlock + 5 : 9 + i % 7;
+      list.push_back({.offset = size, .size = length, .decay = i % 2});
+      size += length + (i % 3 == 0 ? 0 : 4 - length % 4);
+    }
+    num_blocks = ops::number_blocks(list);
+    table = HostTensor(DType::kI64, count, 4);
+    std::memcpy(table.view().data, list.data(), list.size() * sizeof(list[0]));
+  }
+  std::int64_t size = 0;
+  std::int64_t num_blocks = 0;
+  HostTensor table;
+};
+
+TEST(CudaMemoryBound, SumSquaresOfManyTensors) {
+  for (const std::int64_t count : {1, 2, 32, 33, 1100}) {
+    const Tensors tensors(count);
+    const ops::SumSquaresDesc desc{tensors.size, count, tensors.num_blocks};
+    const HostTensor x = HostTensor(DType::kF32, 1, tensors.size).randomize(1);
+    HostTensor want(DType::kF64, 1, count), got = want;
+    cpu::run_impl(cpu::sum_squares_impls().back(), desc, {tensors.table.view(), x.view(), want.view()},
+                  cpu::devices_of_every_isa()[0]);
+    cpu::run_impl(sum_squares_impls().front(), desc, {tensors.table.view(), x.view(), got.view()}, emulated_device());
+    for (std::int64_t t = 0; t < count; ++t) EXPECT_NEAR(got.at(0, t), want.at(0, t), 1e-12 * want.at(0, t)) << t;
+  }
+}
+
+TEST(CudaMemoryBound, OptimizerHasTheBitsOfTheDefinition) {
+  for (const auto kind : {ops::OptimizerKind::kAdamW, ops::OptimizerKind::kLion}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      for (const std::int64_t count : {1, 3, 100}) {
+        const Tensors tensors(count);
+        const ops::OptimizerDesc desc{kind, tensors.size, count, tensors.num_blocks, dtype, dtype};
+        HostTensor scalars(DType::kF32, 1, 8);
+        scalars.assign({1e-3, 0.9, 0.95, 1e-8, 0.1, 0.05, 0.7, 0.1});
+        const auto flat = [&](DType type, std::uint64_t seed, double mean) {
+          return HostTensor(type, 1, tensors.size).randomize(seed, 0.1, mean);
+        };
+        const HostTensor grad = flat(DType::kF32, 1, 0.0);
+        struct {
+          HostTensor master, m, v, weight;
+        } want{flat(DType::kF32, 2, 0.0), flat(dtype, 3, 0.0), flat(dtype, 4, 1.0), HostTensor(dtype, 1, tensors.size)};
+        auto got = want;
+        const auto args = [&](const auto& t) {
+          return ops::OptimizerArgs{scalars.view(), tensors.table.view(), grad.view(),    t.master.view(),
+                                    t.m.view(),     t.v.view(),           t.weight.view()};
+        };
+        cpu::run_impl(cpu::optimizer_impls().back(), desc, args(want), cpu::devices_of_every_isa()[0]);
+        cpu::run_impl(optimizer_impls().front(), desc, args(got), emulated_device());
+        EXPECT_TRUE(cpu::same_bits(got.master, want.master) && cpu::same_bits(got.m, want.m) &&
+                    cpu::same_bits(got.v, want.v) && cpu::same_bits(got.weight, want.weight))
+            << desc.to_string();
       }
     }
   }

@@ -14,7 +14,7 @@ void cross_entropy(const ops::CrossEntropyDesc& desc, const ops::CrossEntropyArg
 void add_scaled(float* to, const void* from, DType from_dtype, float scale, Index size);
 void add(DType dtype, const void* a, const void* b, void* y, Index size);
 void convert(DType from, DType to, const void* x, void* y, Index size);
-void optimizer(const ops::OptimizerDesc& desc, const ops::OptimizerArgs& args, Index begin, Index end);
+void optimizer(const ops::OptimizerDesc& desc, const ops::OptimizerArgs& args, bool decay, Index begin, Index end);
 void attention_forward(const ops::AttentionDesc& desc, const ops::AttentionForwardArgs& args,
                        const AttentionQueryItem& item, float* scratch);
 void attention_backward(const ops::AttentionDesc& desc, const ops::AttentionBackwardArgs& args,

@@ -28,8 +28,8 @@ struct OpKernels {
   void (*add)(DType dtype, const void* a, const void* b, void* y, Index size);
   // y[i] = round(x[i]) of one row.
   void (*convert)(DType from, DType to, const void* x, void* y, Index size);
-  // Elements.
-  void (*optimizer)(const ops::OptimizerDesc&, const ops::OptimizerArgs&, Index begin, Index end);
+  // Elements of the flat buffers, of one tensor.
+  void (*optimizer)(const ops::OptimizerDesc&, const ops::OptimizerArgs&, bool decay, Index begin, Index end);
   void (*attention_forward)(const ops::AttentionDesc&, const ops::AttentionForwardArgs&, const AttentionQueryItem&,
                             float* scratch);
   void (*attention_backward)(const ops::AttentionDesc&, const ops::AttentionBackwardArgs&, const AttentionBackwardItem&,

@@ -5,6 +5,7 @@
 #include "base/parallel.h"
 #include "base/tensor.h"
 #include "ops/impl_list.h"
+#include "ops/tensor_ranges.h"
 
 namespace ida::cpu {
 
@@ -37,6 +38,8 @@ void for_row_pieces(std::int64_t rows, std::int64_t cols, Body&& body) {
     }
   });
 }
+
+inline const ops::TensorRange* ranges_of(const TensorView& view) { return static_cast<const ops::TensorRange*>(view.data); }
 
 // Address of element (row, col) of a view of any type.
 inline void* element_address(const TensorView& view, std::int64_t row, std::int64_t col) {

@@ -40,10 +40,10 @@ float lion(const OptimizerScalars& s, float p, float g, State& m_at) {
 }
 
 template <typename Weight, typename State>
-void step_plain(const OptimizerDesc& desc, const OptimizerArgs& args) {
+void step_plain(const OptimizerDesc& desc, const OptimizerArgs& args, const ops::TensorRange& range) {
   const OptimizerScalars& s = *static_cast<const OptimizerScalars*>(args.scalars.data);
-  const float keep = desc.decay ? 1.0f - s.lr * s.weight_decay : 1.0f;
-  for (Index i = 0; i < desc.size; ++i) {
+  const float keep = range.decay != 0 ? 1.0f - s.lr * s.weight_decay : 1.0f;
+  for (Index i = range.offset; i < range.offset + range.size; ++i) {
     const float g = args.grad.as<float>()[i] * s.grad_scale;
     const float decayed = args.master.as<float>()[i] * keep;
     State& m = args.m.as<State>()[i];
@@ -56,13 +56,21 @@ void step_plain(const OptimizerDesc& desc, const OptimizerArgs& args) {
 
 void step_definition(const OptimizerDesc& desc, const OptimizerArgs& args, const Launch&) {
   with_element_type(desc.weight_dtype, [&](auto weight) {
-    with_element_type(desc.state_dtype, [&](auto state) { step_plain<decltype(weight), decltype(state)>(desc, args); });
+    with_element_type(desc.state_dtype, [&](auto state) {
+      for (Index t = 0; t < desc.num_tensors; ++t)
+        step_plain<decltype(weight), decltype(state)>(desc, args, ranges_of(args.ranges)[t]);
+    });
   });
 }
 
 void step_vector(const OptimizerDesc& desc, const OptimizerArgs& args, const Launch& launch) {
   const OpKernels& kernels = op_kernels(launch.device.cpu);
-  parallel_for(desc.size, kPieceElements, [&](Index begin, Index end) { kernels.optimizer(desc, args, begin, end); });
+  parallel_for(desc.num_blocks, kPieceElements / ops::kRangeBlock, [&](Index first, Index last) {
+    for (Index i = first; i < last; ++i) {
+      const ops::RangeBlock block = ops::block_of(ranges_of(args.ranges), desc.num_tensors, i);
+      kernels.optimizer(desc, args, block.range->decay != 0, block.begin, block.end);
+    }
+  });
 }
 
 }  // namespace

@@ -34,9 +34,10 @@ struct Step {
 };
 
 template <typename Weight, typename State>
-void update(const ops::OptimizerDesc& desc, const ops::OptimizerArgs& args, std::int64_t begin, std::int64_t end) {
+void update(const ops::OptimizerDesc& desc, const ops::OptimizerArgs& args, bool decay, std::int64_t begin,
+            std::int64_t end) {
   const auto& scalars = *static_cast<const ops::OptimizerScalars*>(args.scalars.data);
-  const Step step{scalars, desc.decay ? 1.0f - scalars.lr * scalars.weight_decay : 1.0f};
+  const Step step{scalars, decay ? 1.0f - scalars.lr * scalars.weight_decay : 1.0f};
   const float* grad = static_cast<const float*>(args.grad.data) + begin;
   float* master = static_cast<float*>(args.master.data) + begin;
   Weight* weight = static_cast<Weight*>(args.weight.data) + begin;
@@ -56,10 +57,10 @@ void update(const ops::OptimizerDesc& desc, const ops::OptimizerArgs& args, std:
 
 namespace ida::cpu::IDA_ISA_NAMESPACE {
 
-void optimizer(const ops::OptimizerDesc& desc, const ops::OptimizerArgs& args, Index begin, Index end) {
+void optimizer(const ops::OptimizerDesc& desc, const ops::OptimizerArgs& args, bool decay, Index begin, Index end) {
   with_element_type(desc.weight_dtype, [&](auto weight) {
     with_element_type(desc.state_dtype,
-                      [&](auto state) { update<decltype(weight), decltype(state)>(desc, args, begin, end); });
+                      [&](auto state) { update<decltype(weight), decltype(state)>(desc, args, decay, begin, end); });
   });
 }
 

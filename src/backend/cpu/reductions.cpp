@@ -60,8 +60,6 @@ void bias_grad_vector(const BiasGradDesc& desc, const BiasGradArgs& args, const 
 
 // ---- sum of squares ----
 
-constexpr Index kSquaresBlock = 4096;
-
 ops::Refusal sum_squares_supports(const SumSquaresDesc&, const runtime::DeviceInfo&) { return ops::kAccepted; }
 
 double square(float x) { return static_cast<double>(x) * static_cast<double>(x); }
@@ -75,45 +73,49 @@ double block_squares(const float* x, Index size) {
 // Four whole blocks side by side: four chains of additions hide their latency; the order within a block is kept.
 void four_blocks(const float* x, double* sums) {
   double sum[4] = {};
-  for (Index i = 0; i < kSquaresBlock; ++i) {
-    for (Index block = 0; block < 4; ++block) sum[block] += square(x[block * kSquaresBlock + i]);
+  for (Index i = 0; i < ops::kRangeBlock; ++i) {
+    for (Index block = 0; block < 4; ++block) sum[block] += square(x[block * ops::kRangeBlock + i]);
   }
   std::copy_n(sum, 4, sums);
 }
 
 void sum_squares_definition(const SumSquaresDesc& desc, const SumSquaresArgs& args, const Launch&) {
-  const float* x = args.x.as<float>();
-  double total = 0.0;
-  for (Index begin = 0; begin < desc.size; begin += kSquaresBlock) {
-    total += block_squares(x + begin, std::min(kSquaresBlock, desc.size - begin));
+  for (Index t = 0; t < desc.num_tensors; ++t) {
+    const ops::TensorRange& range = ranges_of(args.ranges)[t];
+    const float* x = args.x.as<float>() + range.offset;
+    double total = 0.0;
+    for (Index begin = 0; begin < range.size; begin += ops::kRangeBlock) {
+      total += block_squares(x + begin, std::min(ops::kRangeBlock, range.size - begin));
+    }
+    args.result.as<double>()[t] = total;
   }
-  *args.result.as<double>() = total;
 }
 
-Index squares_blocks(const SumSquaresDesc& desc) { return (desc.size + kSquaresBlock - 1) / kSquaresBlock; }
-
 std::int64_t sum_squares_workspace(const SumSquaresDesc& desc, const runtime::DeviceInfo&) {
-  return WorkspaceParts::aligned(squares_blocks(desc) * static_cast<std::int64_t>(sizeof(double)));
+  return WorkspaceParts::aligned(desc.num_blocks * static_cast<std::int64_t>(sizeof(double)));
 }
 
 void sum_squares_threaded(const SumSquaresDesc& desc, const SumSquaresArgs& args, const Launch& launch) {
   const float* x = args.x.as<float>();
-  const Index blocks = squares_blocks(desc);
-  double* sums = WorkspaceParts(launch.workspace).take<double>(blocks);
-  parallel_for(blocks, 4, [&](Index first, Index last) {
-    for (Index block = first; block < last; block += 4) {
-      if (block + 4 <= last && (block + 4) * kSquaresBlock <= desc.size) {
-        four_blocks(x + block * kSquaresBlock, sums + block);
-        continue;
-      }
-      for (Index i = block; i < std::min(last, block + 4); ++i) {
-        sums[i] = block_squares(x + i * kSquaresBlock, std::min(kSquaresBlock, desc.size - i * kSquaresBlock));
+  const ops::TensorRange* ranges = ranges_of(args.ranges);
+  double* sums = WorkspaceParts(launch.workspace).take<double>(desc.num_blocks);
+  parallel_for(desc.num_blocks, 4, [&](Index first, Index last) {
+    for (Index i = first; i < last;) {
+      const ops::RangeBlock block = ops::block_of(ranges, desc.num_tensors, i);
+      const Index tensor_end = block.range->offset + block.range->size;
+      if (i + 4 <= last && block.begin + 4 * ops::kRangeBlock <= tensor_end) {
+        four_blocks(x + block.begin, sums + i);
+        i += 4;
+      } else {
+        sums[i++] = block_squares(x + block.begin, block.end - block.begin);
       }
     }
   });
-  double total = 0.0;
-  for (Index i = 0; i < blocks; ++i) total += sums[i];
-  *args.result.as<double>() = total;
+  for (Index t = 0; t < desc.num_tensors; ++t) {
+    double total = 0.0;
+    for (Index i = 0; i < ops::range_blocks(ranges[t].size); ++i) total += sums[ranges[t].first_block + i];
+    args.result.as<double>()[t] = total;
+  }
 }
 
 }  // namespace

@@ -36,16 +36,6 @@ void bias_grad(const ops::BiasGradDesc& desc, const ops::BiasGradArgs& args, con
         "bias_grad");
 }
 
-std::int64_t sum_squares_workspace_bytes(const ops::SumSquaresDesc& desc, const runtime::DeviceInfo&) {
-  return sum_squares_blocks(desc.size) * std::int64_t{sizeof(double)};
-}
-
-void sum_squares(const ops::SumSquaresDesc& desc, const ops::SumSquaresArgs& args, const ops::Launch& launch) {
-  check(launch_sum_squares(args.x.as<float>(), desc.size, reinterpret_cast<double*>(launch.workspace.data()),
-                           args.result.as<double>(), stream_of(launch)),
-        "sum_squares");
-}
-
 }  // namespace
 
 ops::AddList add_impls() { return {{.name = "own.add", .supports = any_shape, .workspace_bytes = nullptr, .run = add}}; }
@@ -54,12 +44,6 @@ ops::ConvertList convert_impls() {
 }
 ops::BiasGradList bias_grad_impls() {
   return {{.name = "own.bias_grad", .supports = any_shape, .workspace_bytes = bias_grad_workspace_bytes, .run = bias_grad}};
-}
-ops::SumSquaresList sum_squares_impls() {
-  return {{.name = "own.sum_squares",
-           .supports = any_shape,
-           .workspace_bytes = sum_squares_workspace_bytes,
-           .run = sum_squares}};
 }
 
 }  // namespace ida::cuda

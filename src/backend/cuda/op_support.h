@@ -1,7 +1,9 @@
 // What the adapters share.
 #pragma once
 #include "backend/cuda/cuda_stream.h"
+#include "backend/cuda/kernels/tensor_ranges.h"
 #include "ops/impl_list.h"
+#include "ops/tensor_ranges.h"
 
 namespace ida::cuda {
 
@@ -14,5 +16,8 @@ template <typename Desc>
 ops::Refusal any_shape(const Desc&, const runtime::DeviceInfo& device) {
   return refuse_other_devices(device);
 }
+
+static_assert(sizeof(TensorRange) == sizeof(ops::TensorRange) && kRangeBlock == ops::kRangeBlock);
+inline const TensorRange* ranges_of(const TensorView& view) { return static_cast<const TensorRange*>(view.data); }
 
 }  // namespace ida::cuda

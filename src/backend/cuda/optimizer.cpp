@@ -7,8 +7,9 @@ namespace ida::cuda {
 namespace {
 
 void run(const ops::OptimizerDesc& desc, const ops::OptimizerArgs& args, const ops::Launch& launch) {
-  const OptimizerStep step{.size = desc.size,
-                           .decay = desc.decay,
+  const OptimizerStep step{.ranges = ranges_of(args.ranges),
+                           .num_tensors = desc.num_tensors,
+                           .num_blocks = desc.num_blocks,
                            .scalars = args.scalars.as<float>(),
                            .grad = args.grad.as<float>(),
                            .master = args.master.as<float>(),

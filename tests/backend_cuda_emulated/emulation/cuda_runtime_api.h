@@ -107,6 +107,13 @@ inline unsigned __ballot_sync(unsigned, bool predicate) {
   });
   return lane.result;
 }
+// Rounded operation by operation: this is compiled without contraction.
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fsub_rn(float a, float b) { return a - b; }
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __fsqrt_rn(float x) { return std::sqrt(x); }
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline int atomicAdd(int* target, int value) {
   const int old = *target;

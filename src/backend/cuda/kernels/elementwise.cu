@@ -56,27 +56,6 @@ __global__ void __launch_bounds__(kThreads) bias_grad_reduce_kernel(BiasGrad a, 
   a.grad_bias[column] += value_or_one(a.scale) * sum;
 }
 
-constexpr std::int64_t kSquaresPerBlock = 1 << 16;
-
-__global__ void __launch_bounds__(kThreads) sum_squares_kernel(const float* x, std::int64_t size, double* partials) {
-  __shared__ double shared[kThreads / kWarpSize];
-  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * kSquaresPerBlock;
-  const std::int64_t end = min(begin + kSquaresPerBlock, size);
-  double sum = 0.0;
-  for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads) sum += static_cast<double>(x[i]) * x[i];
-  sum = block_sum(sum, shared);
-  if (threadIdx.x == 0) partials[blockIdx.x] = sum;
-}
-
-__global__ void __launch_bounds__(kThreads)
-    sum_partials_kernel(const double* partials, std::int64_t count, double* result) {
-  __shared__ double shared[kThreads / kWarpSize];
-  double sum = 0.0;
-  for (std::int64_t i = threadIdx.x; i < count; i += kThreads) sum += partials[i];
-  sum = block_sum(sum, shared);
-  if (threadIdx.x == 0) *result = sum;
-}
-
 bool takes_vectors(std::int64_t cols, std::int64_t n, std::int64_t bytes, std::initializer_list<Strided> views) {
   return cols % n == 0 && std::all_of(views.begin(), views.end(),
                                       [&](const Strided& v) { return v.stride % n == 0 && aligned_to(v.data, bytes); });
@@ -127,16 +106,6 @@ cudaError_t launch_bias_grad(DType dtype, const BiasGrad& a, cudaStream_t stream
   });
   if (launched != cudaSuccess) return launched;
   bias_grad_reduce_kernel<<<grid_for(a.cols, kThreads), kThreads, 0, stream>>>(a, blocks);
-  return cudaGetLastError();
-}
-
-std::int64_t sum_squares_blocks(std::int64_t size) { return std::max<std::int64_t>(ceil_div(size, kSquaresPerBlock), 1); }
-
-cudaError_t launch_sum_squares(const float* x, std::int64_t size, double* partials, double* result, cudaStream_t stream) {
-  const std::int64_t blocks = sum_squares_blocks(size);
-  sum_squares_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(x, size, partials);
-  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) return error;
-  sum_partials_kernel<<<1, kThreads, 0, stream>>>(partials, blocks, result);
   return cudaGetLastError();
 }
 

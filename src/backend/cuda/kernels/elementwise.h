@@ -29,8 +29,4 @@ struct BiasGrad {
 std::int64_t bias_grad_blocks(std::int64_t rows);
 cudaError_t launch_bias_grad(DType dtype, const BiasGrad& args, cudaStream_t stream);
 
-// result[0] = sum of x^2. `partials` has sum_squares_blocks(size) elements.
-std::int64_t sum_squares_blocks(std::int64_t size);
-cudaError_t launch_sum_squares(const float* x, std::int64_t size, double* partials, double* result, cudaStream_t stream);
-
 }  // namespace ida::cuda

@@ -1,7 +1,9 @@
-// One pass: bytes an element with f32 state and bf16 weights: AdamW 4 + 3 x 8 + 2 = 30, Lion 22. Arithmetic follows the
-// CPU definition operation by operation, without contraction, so that both give the same bits.
+// One pass and one launch: bytes an element with f32 state and bf16 weights: AdamW 4 + 3 x 8 + 2 = 30, Lion 22. Arithmetic
+// follows the CPU definition operation by operation, without contraction, so that both give the same bits.
+#include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/vec.cuh"
 #include "backend/cuda/kernels/optimizer.h"
+#include "backend/cuda/kernels/tensor_ranges.cuh"
 
 namespace ida::cuda {
 namespace {
@@ -40,11 +42,9 @@ struct Lion {
   }
 };
 
+// N elements from `begin` on.
 template <typename Rule, typename Weight, typename State, int N>
-__global__ void __launch_bounds__(kThreads) optimizer_kernel(OptimizerStep a) {
-  const std::int64_t begin = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
-  if (begin >= a.size) return;
-  const Scalars s = *reinterpret_cast<const Scalars*>(a.scalars);
+__device__ void update(const OptimizerStep& a, const Scalars& s, bool decay, std::int64_t begin) {
   const Vec<float, N> grad = load_vec<N>(a.grad + begin);
   Vec<float, N> master = load_vec<N>(a.master + begin);
   Vec<State, N> m = load_vec<N>(static_cast<State*>(a.m) + begin);
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kThreads) optimizer_kernel(OptimizerStep a) {
     float m_i = to_float(m.at[i]);
     float v_i = to_float(v.at[i]);
     const float g = __fmul_rn(grad.at[i], s.grad_scale);
-    master.at[i] = Rule::step(decayed(master.at[i], s, a.decay), g, m_i, v_i, s);
+    master.at[i] = Rule::step(decayed(master.at[i], s, decay), g, m_i, v_i, s);
     m.at[i] = from_float<State>(m_i);
     v.at[i] = from_float<State>(v_i);
     weight.at[i] = from_float<Weight>(master.at[i]);
@@ -67,18 +67,33 @@ __global__ void __launch_bounds__(kThreads) optimizer_kernel(OptimizerStep a) {
   store_vec<N>(static_cast<Weight*>(a.weight) + begin, weight);
 }
 
+template <typename Rule, typename Weight, typename State>
+__global__ void __launch_bounds__(kThreads) optimizer_kernel(OptimizerStep a) {
+  const TensorRange range = a.ranges[tensor_of_block(a.ranges, a.num_tensors, blockIdx.x)];
+  const Scalars s = *reinterpret_cast<const Scalars*>(a.scalars);
+  const bool decay = range.decay != 0;
+  const std::int64_t first = (static_cast<std::int64_t>(blockIdx.x) - range.first_block) * kRangeBlock;
+  const std::int64_t begin = range.offset + first;
+  const std::int64_t end = range.offset + (range.size - first < kRangeBlock ? range.size : first + kRangeBlock);
+  const bool vectors = a.bases_aligned && range.offset % kElems == 0;
+  for (std::int64_t i = begin + kElems * static_cast<int>(threadIdx.x); i < end; i += kElems * kThreads) {
+    if (vectors && i + kElems <= end) {
+      update<Rule, Weight, State, kElems>(a, s, decay, i);
+    } else {
+      for (std::int64_t k = i; k < i + kElems && k < end; ++k) update<Rule, Weight, State, 1>(a, s, decay, k);
+    }
+  }
+}
+
 template <typename Rule>
-cudaError_t launch(DType weight_dtype, DType state_dtype, const OptimizerStep& a, cudaStream_t stream) {
-  if (a.size == 0) return cudaSuccess;
-  const bool vectors = a.size % kElems == 0 && aligned_to(a.grad, 16) && aligned_to(a.master, 16) && aligned_to(a.m, 16) &&
-                       aligned_to(a.v, 16) && aligned_to(a.weight, 16);
+cudaError_t launch(DType weight_dtype, DType state_dtype, OptimizerStep a, cudaStream_t stream) {
+  if (a.num_blocks == 0) return cudaSuccess;
+  a.bases_aligned = aligned_to(a.grad, 16) && aligned_to(a.master, 16) && aligned_to(a.m, 16) && aligned_to(a.v, 16) &&
+                    aligned_to(a.weight, 16);
   return with_float_type(weight_dtype, [&]<typename Weight>() {
     return with_float_type(state_dtype, [&]<typename State>() {
-      if (vectors)
-        optimizer_kernel<Rule, Weight, State, kElems><<<grid_for(a.size, kThreads * kElems), kThreads, 0, stream>>>(a);
-      else
-        optimizer_kernel<Rule, Weight, State, 1><<<grid_for(a.size, kThreads), kThreads, 0, stream>>>(a);
-      return cudaGetLastError();
+      return launch_kernel(optimizer_kernel<Rule, Weight, State>, dim3(static_cast<unsigned>(a.num_blocks)), kThreads, 0,
+                           stream, a);
     });
   });
 }
