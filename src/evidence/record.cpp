@@ -195,6 +195,11 @@ std::string to_json(const EvidenceRecord& record) {
     out["modules"][module] = {{"engines", counts.engines}, {"fallbacks", counts.fallbacks}};
   out["ops"] = record.ops;
   if (!record.kernels.empty()) out["kernels"] = record.kernels;
+  if (record.kernel_window != KernelWindowFacts{})
+    out["kernel_window"] = {{"step", record.kernel_window.step},
+                            {"by_op", record.kernel_window.by_op},
+                            {"differences", record.kernel_window.differences},
+                            {"absent", record.kernel_window.absent}};
   out["plan"] = plan_to_json(record.plan);
   return out.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
@@ -221,6 +226,13 @@ EvidenceRecord parse_evidence(std::string_view json, std::string_view origin) {
   }
   reader("ops", record.ops);
   reader("kernels", record.kernels);
+  if (document.contains("kernel_window")) {
+    const Reader window{object_at(document, "kernel_window", origin), origin};
+    window("step", record.kernel_window.step);
+    window("by_op", record.kernel_window.by_op);
+    window("differences", record.kernel_window.differences);
+    window("absent", record.kernel_window.absent);
+  }
   record.plan = plan_from_json(document, origin);
   check_total(document, "engines", record.engines(), origin);
   check_total(document, "fallbacks", record.fallbacks(), origin);

@@ -11,6 +11,7 @@
 //    "engines": {name: calls}, "fallbacks": {reason: n},
 //    "modules": {module: {"engines": {name: calls}, "fallbacks": {reason: n}}},
 //    "ops": {"op/implementation": calls}, "kernels": {name: launches},
+//    "kernel_window": {"step", "by_op": {"op/implementation": {name: launches}}, "differences": [...], "absent"},
 //    "plan": [{"module", "pass", "engine", "desc", "num_sites", "refused": [{"engine", "kind", "reason"}]}]}
 //
 // The totals are sums over the modules and are checked when a file is read.
@@ -77,6 +78,15 @@ struct RefusedEngine {
   bool operator==(const RefusedEngine&) const = default;
 };
 
+// One step's kernels by the driver's records, beside what the program had recorded for it.
+struct KernelWindowFacts {
+  std::int64_t step = 0;                 // 0: none was watched
+  std::map<std::string, Counts> by_op;   // "op/implementation" -> kernel -> launches, as recorded
+  std::vector<std::string> differences;  // one line a kernel; empty: the two agree
+  std::string absent;                    // why no step was watched
+  bool operator==(const KernelWindowFacts&) const = default;
+};
+
 // What one (module, pass) resolved to before the run.
 struct PlanFacts {
   std::string module;
@@ -97,7 +107,8 @@ struct EvidenceRecord {
   Environment environment;
   std::map<std::string, ModuleCounts> modules;
   Counts ops;      // operations other than matrix products
-  Counts kernels;  // device kernels seen by a tracer; empty where none ran
+  Counts kernels;  // launches by the driver's records, in the window; empty where none ran
+  KernelWindowFacts kernel_window;
   std::vector<PlanFacts> plan;
 
   Counts engines() const;    // over all modules

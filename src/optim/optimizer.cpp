@@ -33,12 +33,13 @@ void Optimizer::upload_ranges(runtime::Device& device, const OptimizerState& sta
   device.copy_to_device(state.ranges.data, ranges_.data(), state.ranges.size_bytes());
 }
 
-double Optimizer::gradient_norm(ops::Context& context, runtime::Device& device, const TensorView& grads,
-                                const OptimizerState& state) const {
+void Optimizer::enqueue_norm(ops::Context& context, const TensorView& grads, const OptimizerState& state) const {
   ops::sum_squares(
       context, {.size = total_elems_, .num_tensors = static_cast<std::int64_t>(ranges_.size()), .num_blocks = num_blocks_},
       {.ranges = state.ranges, .x = grads, .result = state.sums});
-  if (context.dry()) return 0.0;
+}
+
+double Optimizer::read_norm(runtime::Device& device, const OptimizerState& state) const {
   std::vector<double> sums(params_.size());
   device.copy_to_host(sums.data(), state.sums.data, state.sums.size_bytes());
   double total = 0.0;
@@ -46,8 +47,8 @@ double Optimizer::gradient_norm(ops::Context& context, runtime::Device& device, 
   return std::sqrt(total);
 }
 
-void Optimizer::step(ops::Context& context, runtime::Device& device, const OptimizerState& state, const TensorView& weights,
-                     const TensorView& grads, std::int64_t step, double lr, double norm) const {
+void Optimizer::upload_scalars(runtime::Device& device, const OptimizerState& state, std::int64_t step, double lr,
+                               double norm) const {
   const auto t = static_cast<double>(step);
   ops::OptimizerScalars scalars{.lr = static_cast<float>(lr),
                                 .beta1 = static_cast<float>(config_.beta1),
@@ -59,7 +60,11 @@ void Optimizer::step(ops::Context& context, runtime::Device& device, const Optim
                                                   ? static_cast<float>(config_.clip_norm / norm)
                                                   : 1.0f,
                                 .weight_decay = static_cast<float>(config_.weight_decay)};
-  if (!context.dry()) device.copy_to_device(state.scalars.data, &scalars, sizeof(scalars));
+  device.copy_to_device(state.scalars.data, &scalars, sizeof(scalars));
+}
+
+void Optimizer::enqueue_step(ops::Context& context, const OptimizerState& state, const TensorView& weights,
+                             const TensorView& grads) const {
   ops::optimizer_step(context,
                       {.kind = config_.kind,
                        .size = total_elems_,

@@ -52,14 +52,16 @@ class Optimizer {
   // Writes the table of tensors into `state`, once, before the calls below.
   void upload_ranges(runtime::Device& device, const OptimizerState& state) const;
 
-  // Global L2 norm of the flat gradient [1, total_elems] f32.
-  double gradient_norm(ops::Context& context, runtime::Device& device, const TensorView& grads,
-                       const OptimizerState& state) const;
+  // Global L2 norm of the flat gradient [1, total_elems] f32: the work, then the waiting for its result.
+  void enqueue_norm(ops::Context& context, const TensorView& grads, const OptimizerState& state) const;
+  double read_norm(runtime::Device& device, const OptimizerState& state) const;
 
   // Update number `step` (from 1) at learning rate `lr`, with the gradient clipped by its `norm` (clip_norm / norm when
-  // norm exceeds it). Also used dry, for planning.
-  void step(ops::Context& context, runtime::Device& device, const OptimizerState& state, const TensorView& weights,
-            const TensorView& grads, std::int64_t step, double lr, double norm) const;
+  // norm exceeds it): what changes from step to step, then the work, which is always the same.
+  void upload_scalars(runtime::Device& device, const OptimizerState& state, std::int64_t step, double lr,
+                      double norm) const;
+  void enqueue_step(ops::Context& context, const OptimizerState& state, const TensorView& weights,
+                    const TensorView& grads) const;
 
   const OptimizerConfig& config() const { return config_; }
   const std::vector<ParamSlice>& params() const { return params_; }

@@ -116,8 +116,8 @@ StepPlan plan_step(const EngineSpec& spec, const runtime::DeviceInfo& device, co
   plan.micro_batch_ops = context.calls.ops;
   plan.micro_batch_gemm_flops = context.calls.gemm_flops;
   decoder.finish_gradients(context, layout.buffers);
-  optimizer.gradient_norm(context, none, layout.buffers.grads, layout.state);
-  optimizer.step(context, none, layout.state, layout.buffers.weights, layout.buffers.grads, 1, 0.0, 0.0);
+  optimizer.enqueue_norm(context, layout.buffers.grads, layout.state);
+  optimizer.enqueue_step(context, layout.state, layout.buffers.weights, layout.buffers.grads);
   plan.preparations = std::move(context.preparations);
   plan.memory = {.total_bytes = arena.high_water_bytes(),
                  .by_class = arena.bytes_at_peak(),
@@ -285,7 +285,8 @@ StepResult Engine::finish(const data::Batch& global, std::int64_t num_sources) {
   result.source_nll.assign(static_cast<std::size_t>(num_sources), 0.0);
   result.source_targets.assign(static_cast<std::size_t>(num_sources), 0);
   if (global.num_targets == 0) return result;
-  result.grad_norm = optimizer_.gradient_norm(*context_, device_, buffers_.grads, state_);
+  graphs_->run({.part = GraphKey::Part::kNorm}, [&] { optimizer_.enqueue_norm(*context_, buffers_.grads, state_); });
+  result.grad_norm = optimizer_.read_norm(device_, state_);
   const std::int64_t tokens = batch_.tokens.cols;
   for (std::int64_t i = 0; i < global.rows * global.seq_len; ++i) {
     const auto at = static_cast<std::size_t>(i);
@@ -300,7 +301,9 @@ StepResult Engine::finish(const data::Batch& global, std::int64_t num_sources) {
 }
 
 void Engine::update(std::int64_t step, double lr, double norm) {
-  optimizer_.step(*context_, device_, state_, buffers_.weights, buffers_.grads, step, lr, norm);
+  optimizer_.upload_scalars(device_, state_, step, lr, norm);
+  graphs_->run({.part = GraphKey::Part::kUpdate},
+               [&] { optimizer_.enqueue_step(*context_, state_, buffers_.weights, buffers_.grads); });
 }
 
 void Engine::evaluate(const data::Batch& batch, std::span<float> nll) {

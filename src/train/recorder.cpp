@@ -210,6 +210,8 @@ evidence::EvidenceRecord Recorder::evidence(const RunState& state, Engine& engin
   for (const auto& [name, calls] : state.op_calls) record.ops[name] += calls;
   for (const auto& [key, calls] : engine.context().calls.ops)
     record.ops[fmt::format("{}/{}", key.first, key.second)] += calls;
+  record.kernels = facts_.proof->kernels();
+  record.kernel_window = facts_.proof->facts();
   record.plan = plan_facts(engine.site_plan());
   return record;
 }

@@ -20,6 +20,7 @@
 #include "metrics/samples_jsonl.h"
 #include "metrics/tensorboard.h"
 #include "train/engine.h"
+#include "train/kernel_proof.h"
 #include "train/run_state.h"
 #include "train/validation.h"
 
@@ -31,6 +32,7 @@ struct RunFacts {
   std::vector<std::string> argv;
   std::string config_hash;
   std::string data_fingerprint;
+  const KernelProof* proof = nullptr;  // outlives the recorder
 };
 
 class Recorder {

@@ -1,5 +1,7 @@
 #include "train/run_folder.h"
 
+#include <fmt/format.h>
+
 #include <vector>
 
 #include "base/error.h"
@@ -7,6 +9,10 @@
 
 namespace ida::train {
 namespace {
+
+constexpr std::string_view kLibraryChoicesName = "gemm_plans.json";
+
+std::string library_choices_path(const std::string& run_dir) { return fmt::format("{}/{}", run_dir, kLibraryChoicesName); }
 
 std::string config_path(const std::string& run_dir) { return run_dir + "/config.resolved.toml"; }
 
@@ -63,6 +69,20 @@ void write_run_config(const config::RunConfig& config, const std::string& run_di
   const std::string path = config_path(run_dir);
   if (path_exists(path) && read_file(path, config::kMaxConfigBytes) == text) return;
   write_file_atomic(path, std::string_view(text));
+}
+
+std::string adopt_library_choices(runtime::Device& device, const std::string& dir) {
+  const std::string path = library_choices_path(dir);
+  std::string reason;
+  if (path_exists(path) && !device.adopt_library_choices(read_file(path), reason)) return reason;
+  return {};
+}
+
+void keep_library_choices(const runtime::Device& device, const std::string& dir) {
+  const std::string path = library_choices_path(dir);
+  const std::string choices = device.library_choices();
+  if (choices.empty() || (path_exists(path) && read_file(path) == choices)) return;
+  write_file_atomic(path, choices);
 }
 
 }  // namespace ida::train

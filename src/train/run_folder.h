@@ -3,6 +3,7 @@
 #include <string>
 
 #include "config/load.h"
+#include "runtime/device.h"
 
 namespace ida::train {
 
@@ -13,5 +14,10 @@ void check_run_folder(const config::RunConfig& config, const std::string& run_di
 
 // Writes config.resolved.toml when it is missing or its text changed, and creates the tokenizer's folder.
 void write_run_config(const config::RunConfig& config, const std::string& run_dir);
+
+// The device's library choices (runtime::Device::library_choices) of a run, in its folder's gemm_plans.json. Taking them:
+// "" where they are used from now on or there are none, else why they cannot be.
+std::string adopt_library_choices(runtime::Device& device, const std::string& dir);
+void keep_library_choices(const runtime::Device& device, const std::string& dir);
 
 }  // namespace ida::train

@@ -19,6 +19,7 @@
 #include "train/build_progress.h"
 #include "train/disk_space.h"
 #include "train/gates.h"
+#include "train/kernel_proof.h"
 #include "train/recorder.h"
 #include "train/run_folder.h"
 #include "train/setup.h"
@@ -64,7 +65,8 @@ class Trainer {
         lock_(dir_),
         num_steps_(config::total_steps(config)),
         schedule_(schedule_of(config)),
-        gate_(config.gates.spike_sigma) {}
+        gate_(config.gates.spike_sigma),
+        proof_(config.evidence.kernels == config::KernelTrace::kWindow) {}
 
   TrainOutcome run();
 
@@ -122,7 +124,9 @@ class Trainer {
   bool data_changed_ = false;  // since the checkpoint that was loaded, and accepted
   Fetched current_;
   Fetched next_;
-  bool next_ready_ = false;  // next_ holds the batch after current_
+  bool next_ready_ = false;    // next_ holds the batch after current_
+  std::string other_choices_;  // why matrix products are not computed by the algorithms the run began with
+  KernelProof proof_;
 };
 
 void Trainer::prepare_run() {
@@ -151,7 +155,9 @@ void Trainer::prepare_run() {
     spec.max_positions = spec.sample_shape.capacity;
   }
   spec.micro_batch_rows = choose_micro_batch_rows(config_, spec, device_.info(), backend_);
+  other_choices_ = adopt_library_choices(device_, dir_);
   engine_ = std::make_unique<Engine>(spec, device_, backend_, memory_limit(config_, device_.info()));
+  keep_library_choices(device_, dir_);
 }
 
 std::vector<std::int32_t> Trainer::sample_prompt() const {
@@ -190,11 +196,13 @@ void Trainer::start_or_resume() {
               .build_id = evidence::build_id().commit};
   store_ = std::make_unique<checkpoint::CheckpointStore>(dir_ + "/checkpoints");
   tokenizer_files_ = checkpoint::read_tokenizer_files(tokenizer_folder(dir_));
-  recorder_ = std::make_unique<Recorder>(
-      config_,
-      RunFacts{
-          .dir = dir_, .argv = argv_, .config_hash = lineage_.config_hash, .data_fingerprint = lineage_.data_fingerprint},
-      *engine_);
+  recorder_ = std::make_unique<Recorder>(config_,
+                                         RunFacts{.dir = dir_,
+                                                  .argv = argv_,
+                                                  .config_hash = lineage_.config_hash,
+                                                  .data_fingerprint = lineage_.data_fingerprint,
+                                                  .proof = &proof_},
+                                         *engine_);
   std::vector<std::string> passed_over;
   const auto newest = checkpoint::open_newest_complete(dir_ + "/checkpoints", passed_over);
   for (const std::string& line : passed_over) notice(line);
@@ -232,6 +240,7 @@ bool Trainer::one_step() {
   const auto start = Clock::now();
   if (!next_ready_) fetch(next_);
   std::swap(current_, next_);
+  proof_.before_step(*engine_);
   engine_->enqueue(current_.batch);
   next_ready_ = state_.step + 1 < num_steps_;
   if (next_ready_) fetch(next_);  // while the device works
@@ -243,8 +252,10 @@ bool Trainer::one_step() {
   ++state_.step;
   state_.tokens += step.result.targets;
   state_.cursor = current_.end;
-  if (verdict == GateVerdict::kApply) {
-    engine_->update(++state_.updates, step.lr, step.result.grad_norm);
+  const bool apply = verdict == GateVerdict::kApply;
+  if (apply) engine_->update(++state_.updates, step.lr, step.result.grad_norm);
+  proof_.after_step(*engine_, state_.step);
+  if (apply) {
     skips_in_a_row_ = 0;
   } else {
     skip_or_stop(verdict, step);
@@ -393,6 +404,9 @@ TrainOutcome Trainer::run() {
   if (data_changed_)
     recorder_->failure("the training data changed since this checkpoint",
                        "accepted; goes on with the new data from its beginning", state_.step);
+  if (!other_choices_.empty())
+    recorder_->failure("matrix products are computed by other algorithms than the run began with", other_choices_,
+                       state_.step);
   try {
     while (state_.step < num_steps_ && one_step()) continue;
     outcome.stopped = state_.step < num_steps_;

@@ -39,6 +39,7 @@ TEST(CudaMemoryBound, CrossEntropy) {
                           {4, 64, 1},
                           {1, 2, 0}}) {
       for (const bool with_gradient : {false, true}) {
+        static constexpr float kScale = 0.25f;
         const ops::CrossEntropyDesc desc{c.rows, c.vocab_size, with_gradient, dtype};
         HostTensor labels(DType::kI32, 1, c.rows);
         for (std::int64_t row = 0; row < c.rows; ++row) {
@@ -53,9 +54,9 @@ TEST(CudaMemoryBound, CrossEntropy) {
         HostTensor got = want;
         HostTensor want_nll(DType::kF32, 1, c.rows);
         HostTensor got_nll = want_nll;
-        cpu::run_impl(cpu::cross_entropy_impls().back(), desc, {want.view(), labels.view(), want_nll.view(), 0.25f},
+        cpu::run_impl(cpu::cross_entropy_impls().back(), desc, {want.view(), labels.view(), want_nll.view(), &kScale},
                       cpu::devices_of_every_isa()[0]);
-        cpu::run_impl(cross_entropy_impls().front(), desc, {got.view(), labels.view(), got_nll.view(), 0.25f},
+        cpu::run_impl(cross_entropy_impls().front(), desc, {got.view(), labels.view(), got_nll.view(), &kScale},
                       emulated_device());
         EXPECT_LT(cpu::relative_error(got_nll.values(), want_nll.values()), 2e-6) << desc.to_string();
         EXPECT_LT(cpu::relative_error(got.values(), want.values()), bar(dtype)) << desc.to_string();
@@ -94,6 +95,7 @@ TEST(CudaMemoryBound, RmsNorm) {
                       emulated_device());
         EXPECT_LT(cpu::relative_error(got_y.values(), y.values()), bar(dtype)) << desc.to_string();
         EXPECT_LT(cpu::relative_error(got_rstd.values(), rstd.values()), 1e-6) << desc.to_string();
+        static constexpr float kGradWScale = 0.5f;
         HostTensor want_w = HostTensor(DType::kF32, 1, c.cols).randomize(5), got_w = want_w;
         const auto args = [&](const HostTensor& grad_x, const HostTensor& grad_w) {
           return ops::RmsNormBackwardArgs{.grad_y = grad_y.view(),
@@ -102,7 +104,7 @@ TEST(CudaMemoryBound, RmsNorm) {
                                           .rstd = rstd.view(),
                                           .grad_x = grad_x.view(),
                                           .grad_w = grad_w.view(),
-                                          .grad_w_scale = 0.5f,
+                                          .grad_w_scale = &kGradWScale,
                                           .add_to_grad_x = add};
         };
         cpu::run_impl(cpu::rms_norm_backward_impls().back(), desc, args(want, want_w), host);
