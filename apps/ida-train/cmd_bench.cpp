@@ -8,6 +8,7 @@ namespace ida::app {
 void add_bench(CLI::App& root, Program& program) {
   CLI::App* group = add_group(root, "bench", "measure speed");
   add_bench_step(*group, program);
+  add_bench_ops(*group, program);
   add_bench_tokenizer(*group, program);
 }
 

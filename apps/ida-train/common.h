@@ -41,6 +41,7 @@ void add_export(CLI::App& root, Program& program);
 void add_report(CLI::App& root, Program& program);
 void add_doctor(CLI::App& root, Program& program);
 void add_bench(CLI::App& root, Program& program);
+void add_bench_ops(CLI::App& group, Program& program);
 void add_bench_step(CLI::App& group, Program& program);
 void add_bench_tokenizer(CLI::App& group, Program& program);
 

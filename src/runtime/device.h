@@ -55,6 +55,10 @@ class Device {
   virtual void enqueue_to_device(void* device, const void* host, std::int64_t size_bytes) = 0;
   virtual void enqueue_to_host(void* host, const void* device, std::int64_t size_bytes) = 0;
   virtual void fill_zero(void* device, std::int64_t size_bytes) = 0;
+  // Enqueues a copy within the device's memory.
+  virtual void copy_on_device(void* to, const void* from, std::int64_t size_bytes) = 0;
+  // Milliseconds the device takes for what `enqueue` enqueues, from an idle queue to its end.
+  virtual double time_ms(const std::function<void()>& enqueue) = 0;
   virtual void synchronize() = 0;
   // Everything the process holds on the device by the device's own count; 0 where it cannot tell.
   virtual std::int64_t used_bytes() const { return 0; }

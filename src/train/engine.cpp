@@ -73,6 +73,8 @@ class NoDevice : public runtime::Device {
   void enqueue_to_device(void*, const void*, std::int64_t) override { assert(false); }
   void enqueue_to_host(void*, const void*, std::int64_t) override { assert(false); }
   void fill_zero(void*, std::int64_t) override { assert(false); }
+  void copy_on_device(void*, const void*, std::int64_t) override { assert(false); }
+  double time_ms(const std::function<void()>&) override { return 0.0; }
   void synchronize() override {}
 
  private:

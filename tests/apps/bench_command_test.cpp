@@ -1,6 +1,8 @@
 // bench step: a few steps on made-up rows, and what it says about them.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "program.h"
 
 namespace ida::app_test {
@@ -69,7 +71,91 @@ TEST(BenchStepCommand, Refusals) {
   expect_refused(space.run(bench_step({"--set", "model.preset=tinny"})), 2, {"tinny"});
   expect_refused(space.run(bench_step({"--steps", "0"})), 2, {"--steps"});
   expect_refused(space.run({"bench", "stepp"}), 2, {"stepp"});
-  expect_refused(space.run({"bench", "gemm"}), 2, {"gemm"});
+  expect_refused(space.run({"bench", "attention", "--tokens", "64", "--seq-len", "128"}), 2, {"128 tokens", "64"});
+  expect_refused(space.run({"bench", "pack", "--dtype", "f16"}), 2, {"--dtype"});
+}
+
+// Every row is positive and consistent; returns the ops that have one.
+std::set<std::string> check_op_figures(const nlohmann::json& figures, const char* work, double unit) {
+  for (const char* key : {"command", "build", "device", "unit", "ceiling_of", "ceiling", "rows", "not_timed"})
+    EXPECT_TRUE(figures.contains(key)) << key;
+  const double ceiling = figures["ceiling"].get<double>();
+  EXPECT_GT(ceiling, 0.0);
+  std::set<std::string> ops;
+  for (const nlohmann::json& row : figures["rows"]) {
+    ops.insert(row["op"].get<std::string>());
+    const double rate = row["rate"].get<double>();
+    EXPECT_GT(row["ms"].get<double>(), 0.0);
+    EXPECT_NEAR(rate, row[work].get<double>() / (row["ms"].get<double>() / 1e3) / unit, 1e-6 * rate) << row;
+    EXPECT_NEAR(row["ratio"].get<double>(), rate / ceiling, 1e-6 * rate / ceiling) << row;
+    EXPECT_FALSE(row["implementation"].get<std::string>().ends_with(".definition"));
+  }
+  for (const nlohmann::json& row : figures["not_timed"]) EXPECT_FALSE(row["reason"].get<std::string>().empty());
+  return ops;
+}
+
+TEST(BenchPackCommand, EveryOpHasARow) {
+  const Workspace space;
+  for (const char* dtype : {"f32", "bf16"}) {
+    const Outcome outcome = space.run({"bench", "pack", "--backend", "cpu", "--rows", "16", "--hidden", "64", "--vocab",
+                                       "96,128", "--dtype", dtype, "--repeats", "1", "--threads", "1", "--out", "p.json"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const nlohmann::json figures = read_json(space / "p.json");
+    const std::set<std::string> want = {
+        "rms_norm_forward", "rms_norm_backward",    "rms_norm_backward + residual", "rope",    "swiglu_forward",
+        "swiglu_backward",  "embedding_forward",    "embedding_backward",           "convert", "cross_entropy",
+        "sum_squares",      "optimizer_step adamw", "optimizer_step lion"};
+    EXPECT_EQ(check_op_figures(figures, "bytes", 1e9), want);
+    EXPECT_EQ(figures["unit"], "GB/s");
+    // 16 x 64 elements: x and y once each, rstd of every row.
+    for (const nlohmann::json& row : figures["rows"])
+      if (row["op"] == "rms_norm_forward") {
+        EXPECT_EQ(row["bytes"], 2 * 16 * 64 * (dtype == std::string("f32") ? 4 : 2) + 16 * 4);
+      }
+  }
+}
+
+TEST(BenchGemmCommand, EveryProductOfAConfigurationOnce) {
+  const Workspace space;
+  const Outcome outcome = space.run({"bench",     "gemm",
+                                     "--repeats", "1",
+                                     "--threads", "1",
+                                     "--out",     "g.json",
+                                     "--set",     "device.backend=cpu",
+                                     "--set",     "model.preset=tiny",
+                                     "--set",     "data.seq_len=32",
+                                     "--set",     "train.steps=10",
+                                     "--set",     "train.global_batch_tokens=64",
+                                     "--set",     "train.micro_batch_sequences=2",
+                                     "--set",     "precision.recipe=fp32"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const nlohmann::json figures = read_json(space / "g.json");
+  std::set<std::string> want = {"square product"};
+  for (const char* module : {"qkv", "o", "gate_up", "down", "head"})
+    for (const char* pass : {"fprop", "dgrad", "wgrad"}) want.insert(std::string(module) + " " + pass);
+  EXPECT_EQ(check_op_figures(figures, "flop", 1e12), want);
+  EXPECT_EQ(figures["unit"], "TFLOP/s");
+  for (const nlohmann::json& row : figures["rows"])
+    if (row["op"] == "o fprop") {
+      EXPECT_EQ(row["flop"], 2.0 * 64 * 256 * 256);
+    }
+}
+
+TEST(BenchAttentionCommand, CountsThePairsOfTheMask) {
+  const Workspace space;
+  const Outcome outcome =
+      space.run({"bench",       "attention", "--backend",  "cpu", "--tokens", "64",    "--seq-len", "32",
+                 "--documents", "1,4",       "--head-dim", "16",  "--window", "8",     "--dtype",   "f32",
+                 "--repeats",   "1",         "--threads",  "1",   "--out",    "a.json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const nlohmann::json figures = read_json(space / "a.json");
+  check_op_figures(figures, "flop", 1e12);
+  // Of the first preset, 8 heads of 16: two rows of 32 tokens, whole; in four documents; whole with 8 keys a query.
+  std::vector<double> forward;
+  for (const nlohmann::json& row : figures["rows"])
+    if (row["op"].get<std::string>().starts_with("attention_forward") && forward.size() < 3)
+      forward.push_back(row["flop"].get<double>() / (4.0 * 8 * 16));
+  EXPECT_EQ(forward, (std::vector<double>{2 * 32 * 33 / 2, 8 * 8 * 9 / 2, 2 * (8 * 9 / 2 + 24 * 8)}));
 }
 
 }  // namespace

@@ -173,8 +173,13 @@ TEST_F(CudaWide, SumOfSquaresAndUpdate) {
     const float three = 3.0f;
     write(end, &three);
   }
+  std::vector<ops::TensorRange> list = {{.offset = 0, .size = size}};
+  const std::int64_t num_blocks = ops::number_blocks(list);
+  const TensorView ranges = tensor(1, 4, DType::kI64);
+  write(ranges, list.data());
   const TensorView sum = tensor(1, 1, DType::kF64);
-  ops::sum_squares(*context_, {.size = size}, {.x = grad, .result = sum});
+  ops::sum_squares(*context_, {.size = size, .num_tensors = 1, .num_blocks = num_blocks},
+                   {.ranges = ranges, .x = grad, .result = sum});
   double squares = 0.0;
   device_->copy_to_host(&squares, sum.data, sizeof(squares));
   EXPECT_EQ(squares, 18.0);
@@ -186,11 +191,13 @@ TEST_F(CudaWide, SumOfSquaresAndUpdate) {
   const TensorView m = tensor(1, size);
   const ops::OptimizerDesc desc{.kind = ops::OptimizerKind::kLion,
                                 .size = size,
-                                .decay = false,
+                                .num_tensors = 1,
+                                .num_blocks = num_blocks,
                                 .weight_dtype = DType::kF32,
                                 .state_dtype = DType::kBF16};
-  ops::optimizer_step(*context_, desc,
-                      {.scalars = scalars, .grad = grad, .master = master, .m = m, .v = {}, .weight = master});
+  ops::optimizer_step(
+      *context_, desc,
+      {.scalars = scalars, .ranges = ranges, .grad = grad, .master = master, .m = m, .v = {}, .weight = master});
   float first = 0.0f;
   float last = 0.0f;
   device_->copy_to_host(&first, master.data, sizeof(first));

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -17,6 +18,7 @@
 #include "backend/cpu/isa.h"
 #include "backend/cpu/onednn.h"
 #include "base/error.h"
+#include "base/parallel.h"
 #include "base/units.h"
 
 namespace ida::cpu {
@@ -130,6 +132,20 @@ void CpuDevice::release(void* memory, std::int64_t size_bytes) {
 
 void CpuDevice::copy_to_device(void* device, const void* host, std::int64_t size_bytes) {
   if (size_bytes > 0) std::memcpy(device, host, static_cast<std::size_t>(size_bytes));
+}
+void CpuDevice::copy_on_device(void* to, const void* from, std::int64_t size_bytes) {
+  constexpr std::int64_t kPiece = 1 << 20;
+  parallel_for((size_bytes + kPiece - 1) / kPiece, 1, [&](std::int64_t first, std::int64_t last) {
+    const std::int64_t begin = first * kPiece;
+    const std::int64_t size = std::min(last * kPiece, size_bytes) - begin;
+    std::memcpy(static_cast<std::byte*>(to) + begin, static_cast<const std::byte*>(from) + begin,
+                static_cast<std::size_t>(size));
+  });
+}
+double CpuDevice::time_ms(const std::function<void()>& enqueue) {
+  const auto begin = std::chrono::steady_clock::now();
+  enqueue();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 }
 void CpuDevice::copy_to_host(void* host, const void* device, std::int64_t size_bytes) {
   if (size_bytes > 0) std::memcpy(host, device, static_cast<std::size_t>(size_bytes));

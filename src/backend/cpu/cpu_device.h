@@ -33,6 +33,8 @@ class CpuDevice : public runtime::Device {
     copy_to_host(host, device, size_bytes);
   }
   void fill_zero(void* device, std::int64_t size_bytes) override;
+  void copy_on_device(void* to, const void* from, std::int64_t size_bytes) override;
+  double time_ms(const std::function<void()>& enqueue) override;
   void synchronize() override {}
   const void* host_address(const void* device) const override { return device; }
 

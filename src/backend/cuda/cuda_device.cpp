@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "backend/cuda/attention_cudnn.h"
+#include "backend/cuda/cuda_event.h"
 #include "backend/cuda/cuda_graph.h"
 #include "backend/cuda/cudnn_api.h"
 #include "backend/cuda/gemm_plans.h"
@@ -125,6 +126,22 @@ void CudaDevice::enqueue_to_host(void* host, const void* device, std::int64_t si
 void CudaDevice::fill_zero(void* device, std::int64_t size_bytes) {
   if (size_bytes > 0)
     check(cudaMemsetAsync(device, 0, static_cast<std::size_t>(size_bytes), queue_->stream()), "clearing memory");
+}
+
+void CudaDevice::copy_on_device(void* to, const void* from, std::int64_t size_bytes) {
+  check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(size_bytes), cudaMemcpyDeviceToDevice, queue_->stream()),
+        "copy on the device");
+}
+
+double CudaDevice::time_ms(const std::function<void()>& enqueue) {
+  CudaEvent begin(queue_->device());
+  CudaEvent end(queue_->device());
+  synchronize();
+  begin.record(*queue_);
+  enqueue();
+  end.record(*queue_);
+  end.synchronize();
+  return end.ms_since(begin);
 }
 
 void CudaDevice::synchronize() { check(cudaStreamSynchronize(queue_->stream()), "device work"); }

@@ -23,6 +23,8 @@ class CudaDevice final : public runtime::Device {
   void enqueue_to_device(void* device, const void* host, std::int64_t size_bytes) override;
   void enqueue_to_host(void* host, const void* device, std::int64_t size_bytes) override;
   void fill_zero(void* device, std::int64_t size_bytes) override;
+  void copy_on_device(void* to, const void* from, std::int64_t size_bytes) override;
+  double time_ms(const std::function<void()>& enqueue) override;
   void synchronize() override;
   bool can_record() const override { return true; }
   std::unique_ptr<runtime::Recording> record(const std::function<void()>& enqueue) override;
