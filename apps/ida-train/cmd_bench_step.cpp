@@ -54,8 +54,11 @@ ExitCode run_step(const StepOptions& options, const Program& program) {
   const train::StepBenchResult r = train::bench_step(config, machine.device, machine.backend, options.bench);
   fmt::print("{}: {:.1f}M parameters, {} x {} tokens, {} micro-batches\n", r.device,
              static_cast<double>(r.parameters) / 1e6, r.micro_batch_sequences, r.seq_len, r.micro_batches);
-  fmt::print("step {:.2f} ms (median of {}), {:.0f} tokens/s, {:.1f} TFLOP/s in products, first step {:.0f} ms\n",
-             r.median_step_ms, r.step_ms.size(), r.tokens_per_s, r.gemm_tflop_per_s, r.first_step_ms);
+  fmt::print("step {:.2f} ms (median of {}), {:.0f} tokens/s, {:.1f} TFLOP/s in products\n", r.median_step_ms,
+             r.step_ms.size(), r.tokens_per_s, r.gemm_tflop_per_s);
+  fmt::print("start, ms: plan and memory {:.0f}, timing products {:.0f}, weights {:.0f}, first step {:.0f}\n",
+             r.start_ms.at("plan_and_memory"), r.start_ms.at("timing_products"), r.start_ms.at("weights"),
+             r.start_ms.at("first_step"));
   fmt::print("arena {:.2f} GiB, planned {:.2f} GiB, device {:.2f} GiB, loss {:.4f} -> {:.4f}\n", gib(r.arena_bytes),
              gib(r.planned_bytes), gib(r.device_bytes), r.losses.front(), r.losses.back());
   for (const auto& [op, calls] : r.op_calls)
@@ -74,7 +77,7 @@ ExitCode run_step(const StepOptions& options, const Program& program) {
                   {"documents_per_row", options.bench.documents_per_row},
                   {"step_ms", r.step_ms},
                   {"median_step_ms", r.median_step_ms},
-                  {"first_step_ms", r.first_step_ms},
+                  {"start_ms", r.start_ms},
                   {"tokens_per_s", r.tokens_per_s},
                   {"gemm_tflop_per_s", r.gemm_tflop_per_s},
                   {"arena_bytes", r.arena_bytes},
@@ -82,7 +85,9 @@ ExitCode run_step(const StepOptions& options, const Program& program) {
                   {"device_bytes", r.device_bytes},
                   {"losses", r.losses},
                   {"ops", r.op_calls},
-                  {"kernels", kernels}});
+                  {"kernels", kernels},
+                  {"replays", r.replays}});
+  if (!r.library_choices.empty()) figures["library_choices"] = nlohmann::json::parse(r.library_choices);
   write_figures(options.out, figures);
   return ExitCode::kDone;
 }

@@ -164,6 +164,7 @@ struct DeviceSettings {
   Backend backend = Backend::kAuto;
   std::string memory_limit;  // "16GiB"; empty: what the device has
   bool deterministic = false;
+  bool graphs = true;
   std::int64_t threads = 0;  // 0: all cores the process may use
   bool operator==(const DeviceSettings&) const = default;
 };

@@ -64,7 +64,7 @@ class LoadedModel {
   const model::ModelConfig& config() const { return config_; }
   const text::Tokenizer& tokenizer() const;
   DType dtype() const { return decoder_->compute_dtype(); }
-  const ops::EngineCounters& counters() const { return context_->counters; }
+  const ops::EngineCounters& counters() const { return context_->calls.gemms; }
 
  private:
   void allocate_weights(runtime::Arena& arena);

@@ -156,8 +156,7 @@ void Decoder::final_norm(const Pass& pass, const TensorView& x, const TensorView
 void Decoder::forward_hidden(ops::Context& context, const ModelBuffers& buffers, const BatchViews& batch,
                              const std::vector<ops::Segment>& segments, const KvCache* cache,
                              const TensorView& hidden) const {
-  const Pass pass{
-      .context = context, .buffers = buffers, .batch = batch, .scale = {}, .cache = cache, .segments = &segments};
+  const Pass pass{.context = context, .buffers = buffers, .batch = batch, .cache = cache, .segments = &segments};
   runtime::Arena& arena = context.arena;
   runtime::Arena::Scope scope(arena);
   LayerActivations a;
@@ -177,7 +176,7 @@ void Decoder::forward_hidden(ops::Context& context, const ModelBuffers& buffers,
 void Decoder::logits(ops::Context& context, const ModelBuffers& buffers, const TensorView& hidden,
                      const TensorView& out) const {
   const BatchViews none;
-  linear({.context = context, .buffers = buffers, .batch = none, .scale = {}}, head_site(config_), head_, hidden, out);
+  linear({.context = context, .buffers = buffers, .batch = none}, head_site(config_), head_, hidden, out);
 }
 
 void Decoder::evaluate(ops::Context& context, const ModelBuffers& buffers, const BatchViews& batch,
@@ -186,7 +185,7 @@ void Decoder::evaluate(ops::Context& context, const ModelBuffers& buffers, const
   const TensorView hidden = context.arena.allocate(compute_, batch.tokens.cols, config_.hidden_size,
                                                    runtime::MemoryClass::kActivations, "hidden");
   forward_hidden(context, buffers, batch, {}, nullptr, hidden);
-  head_loss({.context = context, .buffers = buffers, .batch = batch, .scale = {}}, hidden, nll, false);
+  head_loss({.context = context, .buffers = buffers, .batch = batch}, hidden, nll, false);
 }
 
 }  // namespace ida::model

@@ -33,6 +33,7 @@ struct BatchViews {
   TensorView labels;                      // [1, N] i32, kIgnoreLabel where nothing is predicted
   TensorView positions;                   // [1, N] i32, each below the rows of the RoPE table
   TensorView segments;                    // [max_segments, 4] i32
+  TensorView loss_scale = {};             // [1, 2] f32: LossScale; empty: both 1
   std::int64_t uniform_document_len = 0;  // > 0: every document has this length and they fill the rows
 };
 
@@ -41,6 +42,16 @@ struct BatchViews {
 struct LossScale {
   float activation = 1.0f;
   float weight = 1.0f;
+};
+
+// What a micro-batch does to the gradients: the first of a step writes the matrices' and adds to the rest
+// (Decoder::cleared_gradients, which the caller clears); later ones add to all.
+enum class GradientSum : std::uint8_t { kStart, kContinue };
+
+// Part of a flat buffer.
+struct ElemRange {
+  std::int64_t begin = 0;
+  std::int64_t size = 0;
 };
 
 // Keys and values of earlier positions, one pair a layer: [capacity, K * Dh]. Segments of a call point into them.
@@ -74,7 +85,10 @@ class Decoder {
 
   // Forward and backward of one micro-batch: nll [1, N] f32 is written, gradients are accumulated into `buffers`.
   void train_micro_batch(ops::Context& context, const ModelBuffers& buffers, const BatchViews& batch, Recompute recompute,
-                         const LossScale& scale, const TensorView& nll) const;
+                         GradientSum sum, const TensorView& nll) const;
+
+  // The parts of ModelBuffers::grads that are always added to, in ascending order: what no matrix product writes.
+  std::vector<ElemRange> cleared_gradients() const;
 
   // Forward only: nll [1, N] f32 of every label.
   void evaluate(ops::Context& context, const ModelBuffers& buffers, const BatchViews& batch, const TensorView& nll) const;
@@ -120,6 +134,8 @@ class Decoder {
               const TensorView& residual = {}) const;
   void linear_backward(const Pass& pass, ops::SiteId site, const LinearParams& p, const TensorView& x, const TensorView& dy,
                        const TensorView& dx) const;
+  void weight_gradient(const Pass& pass, ops::SiteId site, const TensorView& dy, const TensorView& x,
+                       const TensorView& grad, bool overwrite) const;
   void head_loss(const Pass& pass, const TensorView& hidden, const TensorView& nll, bool with_gradient) const;
   void mlp_backward(const Pass& pass, std::int64_t layer, const LayerActivations& a, const TensorView& dx) const;
   void attention_backward(const Pass& pass, std::int64_t layer, const LayerActivations& a, const TensorView& dx) const;

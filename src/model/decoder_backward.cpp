@@ -1,6 +1,7 @@
 // The decoder's training pass: forward with what backward needs, the chunked head and loss, and backward block by block.
 // The gradient of the residual stream is one buffer dx [N, D] that each block turns from its output's into its input's.
 #include <algorithm>
+#include <cassert>
 
 #include "model/decoder_pass.h"
 
@@ -26,8 +27,8 @@ std::vector<LayerActivations> allocate_layers(runtime::Arena& arena, const Model
 }  // namespace
 
 void Decoder::train_micro_batch(ops::Context& context, const ModelBuffers& buffers, const BatchViews& batch,
-                                Recompute recompute, const LossScale& scale, const TensorView& nll) const {
-  const Pass pass{.context = context, .buffers = buffers, .batch = batch, .scale = scale};
+                                Recompute recompute, GradientSum sum, const TensorView& nll) const {
+  const Pass pass{.context = context, .buffers = buffers, .batch = batch, .sum = sum};
   runtime::Arena& arena = context.arena;
   runtime::Arena::Scope scope(arena);
   const std::int64_t rows = pass.rows();
@@ -60,7 +61,7 @@ void Decoder::train_micro_batch(ops::Context& context, const ModelBuffers& buffe
                           {.ids = batch.tokens,
                            .grad_y = dx,
                            .grad_table = param(buffers.grads, embed_, config_.vocab_size, config_.hidden_size),
-                           .scale = scale.weight});
+                           .scale = pass.weight_scale()});
 }
 
 // Logits exist for one chunk of rows at a time. With a gradient, the chunk's logits become dlogits in place, the head's
@@ -87,26 +88,51 @@ void Decoder::head_loss(const Pass& pass, const TensorView& hidden, const Tensor
                        {.logits = chunk,
                         .labels = pass.batch.labels.col_slice(begin, rows),
                         .nll = nll.col_slice(begin, rows),
-                        .grad_scale = pass.scale.activation});
+                        .grad_scale = pass.activation_scale()});
     if (!with_gradient) continue;
-    ops::gemm(pass.context, site, ops::Pass::kWgrad,
-              {.a = chunk, .b = x, .c = grad_weight, .bias = {}, .alpha = pass.scale.weight});
+    weight_gradient(pass, site, chunk, x, grad_weight, begin == 0 && pass.sum == GradientSum::kStart);
     ops::gemm(pass.context, site, ops::Pass::kDgrad, {.a = chunk, .b = weight, .c = x, .bias = {}});
   }
 }
 
+void Decoder::weight_gradient(const Pass& pass, ops::SiteId site, const TensorView& dy, const TensorView& x,
+                              const TensorView& grad, bool overwrite) const {
+  ops::gemm(pass.context, site, ops::Pass::kWgrad,
+            {.a = dy, .b = x, .c = grad, .bias = {}, .alpha = pass.weight_scale(), .overwrite = overwrite});
+}
+
+std::vector<ElemRange> Decoder::cleared_gradients() const {
+  std::vector<bool> written(table_.params.size());
+  const auto mark = [&](const LinearParams& p) {
+    // A fused group's weights follow each other in the table.
+    std::int64_t rows = 0;
+    for (auto i = static_cast<std::size_t>(p.weight); rows < p.out_features; rows += table_.params[i++].rows) {
+      assert(table_.params[i].is_matrix());
+      written[i] = true;
+    }
+  };
+  for (const LayerParams& layer : layers_)
+    for (const LinearParams* p : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down}) mark(*p);
+  if (!config_.tie_word_embeddings) mark(head_);
+  std::vector<ElemRange> ranges;
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    if (written[i]) continue;
+    const ParamSpec& p = table_.params[i];
+    const bool continues = i > 0 && !written[i - 1];
+    if (!continues) ranges.push_back({.begin = p.offset_elems});
+    ranges.back().size = p.offset_elems + p.numel() - ranges.back().begin;
+  }
+  return ranges;
+}
+
 void Decoder::linear_backward(const Pass& pass, ops::SiteId site, const LinearParams& p, const TensorView& x,
                               const TensorView& dy, const TensorView& dx) const {
-  ops::gemm(pass.context, site, ops::Pass::kWgrad,
-            {.a = dy,
-             .b = x,
-             .c = param(pass.buffers.grads, p.weight, p.out_features, p.in_features),
-             .bias = {},
-             .alpha = pass.scale.weight});
+  weight_gradient(pass, site, dy, x, param(pass.buffers.grads, p.weight, p.out_features, p.in_features),
+                  pass.sum == GradientSum::kStart);
   if (p.bias >= 0)
     ops::bias_grad(
         pass.context, {.rows = dy.rows, .cols = p.out_features, .dtype = compute_},
-        {.grad_y = dy, .grad_bias = param(pass.buffers.grads, p.bias, 1, p.out_features), .scale = pass.scale.weight});
+        {.grad_y = dy, .grad_bias = param(pass.buffers.grads, p.bias, 1, p.out_features), .scale = pass.weight_scale()});
   ops::gemm(pass.context, site, ops::Pass::kDgrad,
             {.a = dy, .b = param(pass.buffers.weights, p.weight, p.out_features, p.in_features), .c = dx, .bias = {}});
 }
@@ -122,7 +148,7 @@ void Decoder::norm_backward(const Pass& pass, std::int64_t param_index, const Te
                           .rstd = rstd,
                           .grad_x = dx,
                           .grad_w = param(pass.buffers.grads, param_index, 1, cols),
-                          .grad_w_scale = pass.scale.weight,
+                          .grad_w_scale = pass.weight_scale(),
                           .add_to_grad_x = add_to_dx});
 }
 
@@ -182,7 +208,7 @@ void Decoder::attention_backward(const Pass& pass, std::int64_t layer, const Lay
                               .rstd = rstd,
                               .grad_x = grad,
                               .grad_w = param(pass.buffers.grads, param_index, 1, config_.head_dim),
-                              .grad_w_scale = pass.scale.weight});
+                              .grad_w_scale = pass.weight_scale()});
     };
     backward(p.q_norm, config_.num_attention_heads, d.q, raw.q, a.q_rstd);
     backward(p.k_norm, config_.num_key_value_heads, d.k, raw.k, a.k_rstd);

@@ -8,10 +8,12 @@ struct Decoder::Pass {
   ops::Context& context;
   const ModelBuffers& buffers;
   const BatchViews& batch;
-  LossScale scale;
+  GradientSum sum = GradientSum::kContinue;
   const KvCache* cache = nullptr;
   const std::vector<ops::Segment>* segments = nullptr;  // host copy; only with a cache
   std::int64_t rows() const { return batch.tokens.cols; }
+  const float* activation_scale() const { return batch.loss_scale.as<const float>(); }
+  const float* weight_scale() const { return batch.loss_scale.empty() ? nullptr : batch.loss_scale.as<const float>() + 1; }
 };
 
 // The parts of LayerActivations a forward pass fills; `x_in` is the caller's.

@@ -23,13 +23,15 @@ void launch(Context& context, const Impl<Desc, Args>& impl, const Desc& desc, co
     void* memory = context.arena.allocate_bytes(workspace_bytes, runtime::MemoryClass::kWorkspace, impl.name);
     workspace = {static_cast<std::byte*>(memory), static_cast<std::size_t>(workspace_bytes)};
   }
-  if (!context.dry()) impl.run(desc, args, {context.device, workspace, context.queue});
+  if (!context.dry()) return impl.run(desc, args, {context.device, workspace, context.queue});
+  if (impl.prepare != nullptr)
+    context.preparations.push_back([&impl, desc, args](const Launch& scratch) { impl.prepare(desc, args, scratch); });
 }
 
 template <typename Desc, typename Args>
 void dispatch(Context& context, const ImplList<Desc, Args>& list, const Desc& desc, const Args& args, std::string_view op) {
   const auto& impl = choose(list, desc, context.device, op);
-  ++context.op_calls[{op, impl.name}];
+  ++context.calls.ops[{op, impl.name}];
   launch(context, impl, desc, args);
 }
 
@@ -46,12 +48,19 @@ const Impl<GemmDesc, GemmArgs>& planned_impl(const Context& context, const SiteP
 
 }  // namespace
 
+void CallCounts::add(const CallCounts& other) {
+  gemms.add(other.gemms);
+  for (const auto& [key, calls] : other.ops) ops[key] += calls;
+  gemm_flops += other.gemm_flops;
+}
+
 void gemm(Context& context, SiteId site, Pass pass, const GemmArgs& args) {
   assert(context.site_plan != nullptr && site >= 0 && static_cast<std::size_t>(site) < context.site_plan->sites.size());
   const GemmSite& info = context.site_plan->sites[static_cast<std::size_t>(site)];
   const SitePlanRow& row = context.site_plan->rows[static_cast<std::size_t>(site)][static_cast<std::size_t>(pass)];
   GemmDesc desc = row.desc;
   (pass == Pass::kWgrad ? desc.k : desc.m) = args.a.rows;
+  if (args.overwrite) desc.accumulate = false;
   const auto a_shape = desc.a_transposed ? std::pair{desc.k, desc.m} : std::pair{desc.m, desc.k};
   const auto b_shape = desc.b_transposed ? std::pair{desc.n, desc.k} : std::pair{desc.k, desc.n};
   expect(info.name, "a", args.a, a_shape.first, a_shape.second, desc.a_dtype);
@@ -66,10 +75,10 @@ void gemm(Context& context, SiteId site, Pass pass, const GemmArgs& args) {
     if (context.fallback_is_error)
       fail_gate("[{}] {} refused {} ({}) and evidence.on_fallback = \"error\"", info.name, row.engine, desc.to_string(),
                 refusal.reason);
-    context.counters.count_fallback(module_name(info.module), refusal.reason);
+    context.calls.gemms.count_fallback(module_name(info.module), refusal.reason);
   }
-  context.counters.count_call(module_name(info.module), impl.name);
-  context.gemm_flops += 2.0 * static_cast<double>(desc.m) * static_cast<double>(desc.n) * static_cast<double>(desc.k);
+  context.calls.gemms.count_call(module_name(info.module), impl.name);
+  context.calls.gemm_flops += 2.0 * static_cast<double>(desc.m) * static_cast<double>(desc.n) * static_cast<double>(desc.k);
   launch(context, impl, desc, args);
 }
 

@@ -14,6 +14,14 @@
 
 namespace ida::ops {
 
+// What was called, by implementation.
+struct CallCounts {
+  EngineCounters gemms;                                                       // by module
+  std::map<std::pair<std::string_view, std::string_view>, std::int64_t> ops;  // the others: (op, implementation)
+  double gemm_flops = 0.0;                                                    // 2*m*n*k summed over calls
+  void add(const CallCounts& other);
+};
+
 class Context {
  public:
   Context(const runtime::DeviceInfo& device_info, const Backend& impl_lists, runtime::Arena& planned_arena,
@@ -27,9 +35,8 @@ class Context {
   const SitePlan* site_plan = nullptr;
   bool deterministic = false;      // every call asks for the same bits in every repetition
   bool fallback_is_error = false;  // a planned engine that refuses a call ends the run (kGate) instead of being counted
-  EngineCounters counters;         // GEMMs, by module
-  std::map<std::pair<std::string_view, std::string_view>, std::int64_t> op_calls;  // other ops: (op, implementation)
-  double gemm_flops = 0.0;                                                         // 2*m*n*k summed over calls
+  CallCounts calls;
+  std::vector<Preparation> preparations;  // of a dry run's calls, in their order
 
   bool dry() const { return arena.dry(); }
 };

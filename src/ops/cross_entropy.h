@@ -6,6 +6,7 @@
 
 #include "base/tensor.h"
 #include "ops/impl_list.h"
+#include "ops/scale.h"
 
 namespace ida::ops {
 
@@ -20,10 +21,10 @@ struct CrossEntropyDesc {
 };
 
 struct CrossEntropyArgs {
-  TensorView logits;  // [rows, vocab_size]; overwritten by the gradient when with_gradient
-  TensorView labels;  // [1, rows] i32
-  TensorView nll;     // [1, rows] f32
-  float grad_scale = 1.0f;
+  TensorView logits;                  // [rows, vocab_size]; overwritten by the gradient when with_gradient
+  TensorView labels;                  // [1, rows] i32
+  TensorView nll;                     // [1, rows] f32
+  const float* grad_scale = nullptr;  // in device memory; null: 1
 };
 
 using CrossEntropyList = ImplList<CrossEntropyDesc, CrossEntropyArgs>;

@@ -4,6 +4,7 @@
 
 #include "base/tensor.h"
 #include "ops/impl_list.h"
+#include "ops/scale.h"
 
 namespace ida::ops {
 
@@ -38,9 +39,9 @@ struct BiasGradDesc {
   std::string to_string() const;
 };
 struct BiasGradArgs {
-  TensorView grad_y;     // [rows, cols]
-  TensorView grad_bias;  // [1, cols] f32
-  float scale = 1.0f;
+  TensorView grad_y;             // [rows, cols]
+  TensorView grad_bias;          // [1, cols] f32
+  const float* scale = nullptr;  // in device memory; null: 1
 };
 
 // result[0] = sum of x^2 in f64: fixed blocks of 4096 elements, each in order, block sums added in order.

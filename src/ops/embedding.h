@@ -5,6 +5,7 @@
 
 #include "base/tensor.h"
 #include "ops/impl_list.h"
+#include "ops/scale.h"
 
 namespace ida::ops {
 
@@ -24,9 +25,9 @@ struct EmbeddingForwardArgs {
 
 struct EmbeddingBackwardArgs {
   TensorView ids;
-  TensorView grad_y;      // [rows, cols]
-  TensorView grad_table;  // [vocab_size, cols] f32, accumulated
-  float scale = 1.0f;
+  TensorView grad_y;             // [rows, cols]
+  TensorView grad_table;         // [vocab_size, cols] f32, accumulated
+  const float* scale = nullptr;  // in device memory; null: 1
 };
 
 using EmbeddingForwardList = ImplList<EmbeddingDesc, EmbeddingForwardArgs>;

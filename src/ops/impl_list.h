@@ -2,6 +2,7 @@
 // not refuse runs and its name is counted. The last entry of a list is the CPU definition or a total kernel.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,7 +52,13 @@ struct Impl {
   std::int64_t (*workspace_bytes)(const Desc&, const runtime::DeviceInfo&);  // null: none
   void (*run)(const Desc&, const Args&, const Launch&);
   EngineKind kind = EngineKind::kNative;
+  // What is done once for a problem, before its first use: the library's algorithms are timed, say. Of `args` only strides
+  // and alignments count, its memory is not touched; the workspace is any size, and scratch. Null: nothing.
+  void (*prepare)(const Desc&, const Args&, const Launch&) = nullptr;
 };
+
+// An implementation's preparation for one problem.
+using Preparation = std::function<void(const Launch&)>;
 
 template <typename Desc, typename Args>
 using ImplList = std::vector<Impl<Desc, Args>>;

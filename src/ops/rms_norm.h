@@ -6,6 +6,7 @@
 
 #include "base/tensor.h"
 #include "ops/impl_list.h"
+#include "ops/scale.h"
 
 namespace ida::ops {
 
@@ -32,9 +33,9 @@ struct RmsNormBackwardArgs {
   TensorView x;
   TensorView w;
   TensorView rstd;
-  TensorView grad_x;  // [rows, num_groups * cols]; may be grad_y
-  TensorView grad_w;  // [1, cols] f32, accumulated in a fixed order
-  float grad_w_scale = 1.0f;
+  TensorView grad_x;                    // [rows, num_groups * cols]; may be grad_y
+  TensorView grad_w;                    // [1, cols] f32, accumulated in a fixed order
+  const float* grad_w_scale = nullptr;  // in device memory; null: 1
   bool add_to_grad_x = false;
 };
 

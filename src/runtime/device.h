@@ -1,7 +1,9 @@
 // The device a run computes on: memory, copies and order of work. Backends implement it; only apps choose one.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "runtime/device_info.h"
@@ -20,6 +22,17 @@ struct KernelTotal {
   double milliseconds = 0.0;
 };
 using KernelTotals = std::map<std::string, KernelTotal>;
+
+using KernelCounts = std::map<std::string, std::int64_t>;
+
+// Work that was enqueued once and kept, to be enqueued again as a whole: the same kernels on the same addresses. What
+// changes from one time to the next stands in device memory.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  // Launches of one replay.
+  virtual const KernelCounts& kernels() const = 0;
+};
 
 class Device {
  public:
@@ -48,6 +61,20 @@ class Device {
     return false;
   }
   virtual KernelTotals stop_kernel_window() { return {}; }
+  // Whether record() and replay() can be called.
+  virtual bool can_record() const { return false; }
+  // Calls `enqueue` once; what it enqueues does not run, but is kept.
+  virtual std::unique_ptr<Recording> record(const std::function<void()>& /*enqueue*/) { return nullptr; }
+  virtual void replay(const Recording& /*recording*/) {}
+  // What the device's libraries chose by timing (algorithms of matrix products), as JSON to be kept with a run; empty where
+  // nothing was chosen.
+  virtual std::string library_choices() const { return {}; }
+  // Takes the choices of an earlier run, so that a resumed one computes the same bits; false, with `reason`, where they do
+  // not hold for this device or library.
+  virtual bool adopt_library_choices(const std::string& /*choices*/, std::string& reason) {
+    reason = "this device makes no such choices";
+    return false;
+  }
   // The queue that ops are enqueued on; null where work is done by the time a call returns.
   virtual Queue* queue() { return nullptr; }
   // The same memory as the host sees it, or null where it cannot.

@@ -57,8 +57,12 @@ StepBenchResult bench_step(const config::RunConfig& config, runtime::Device& dev
   spec.micro_batch_rows = choose_micro_batch_rows(config, spec, device.info(), backend);
   if (options.documents_per_row < 1 || options.documents_per_row > spec.seq_len)
     fail_usage("[bench] {} documents do not fit in a row of {} tokens", options.documents_per_row, spec.seq_len);
+  auto before = Clock::now();
   Engine engine(spec, device, backend, memory_limit(config, device.info()));
+  const auto built = Clock::now();
   engine.set_masters(initial_weights(engine.table(), config.run.seed));
+  device.synchronize();
+  const auto filled = Clock::now();
   const std::int64_t rows = global_batch_rows(config);
   const data::Batch batch = made_up_batch(rows, spec.seq_len, model.vocab_size, options.documents_per_row);
 
@@ -69,14 +73,17 @@ StepBenchResult bench_step(const config::RunConfig& config, runtime::Device& dev
                          .micro_batches = rows / spec.micro_batch_rows,
                          .arena_bytes = engine.plan().memory.total_bytes,
                          .planned_bytes = engine.plan().memory.device_bytes()};
+  result.start_ms = {{"plan_and_memory", ms_between(before, built) - engine.preparation_ms()},
+                     {"timing_products", engine.preparation_ms()},
+                     {"weights", ms_between(built, filled)}};
   const optim::Schedule schedule = schedule_of(config);
-  auto before = Clock::now();
+  before = Clock::now();
   for (std::int64_t step = 1; step <= options.warmup_steps + options.steps; ++step) {
     const StepResult done = engine.accumulate(batch);
     engine.update(step, optim::learning_rate(schedule, std::min(step, schedule.total_steps)), done.grad_norm);
     if (step == 1 || step == options.warmup_steps) device.synchronize();
     const auto now = Clock::now();
-    if (step == 1) result.first_step_ms = ms_between(before, now);
+    if (step == 1) result.start_ms["first_step"] = ms_between(before, now);
     if (step > options.warmup_steps) result.step_ms.push_back(ms_between(before, now));
     result.losses.push_back(done.loss);
     before = now;
@@ -88,8 +95,10 @@ StepBenchResult bench_step(const config::RunConfig& config, runtime::Device& dev
     result.kernels = device.stop_kernel_window();
   }
   result.device_bytes = device.used_bytes();
-  result.calls = engine.context().counters;
-  for (const auto& [key, calls] : engine.context().op_calls)
+  result.replays = engine.graphs().replays();
+  result.library_choices = device.library_choices();
+  result.calls = engine.context().calls.gemms;
+  for (const auto& [key, calls] : engine.context().calls.ops)
     result.op_calls[fmt::format("{}/{}", key.first, key.second)] = calls;
   std::vector<double> sorted = result.step_ms;
   std::sort(sorted.begin(), sorted.end());

@@ -27,7 +27,9 @@ struct StepBenchResult {
   double median_step_ms = 0.0;
   double tokens_per_s = 0.0;      // by the median
   double gemm_tflop_per_s = 0.0;  // products alone, by the median
-  double first_step_ms = 0.0;     // with everything that is done once
+  // Of starting, in their order: plan and memory, timing the library's matrix products (0 where their choices were on
+  // disk), weights, the first step.
+  std::map<std::string, double> start_ms = {};
   std::int64_t arena_bytes = 0;
   std::int64_t planned_bytes = 0;   // the arena and what is expected beside it
   std::int64_t device_bytes = 0;    // everything the process holds on the device; 0 where the device cannot tell
@@ -36,6 +38,8 @@ struct StepBenchResult {
   std::map<std::string, std::int64_t> op_calls = {};  // "op/implementation" -> calls
   runtime::KernelTotals kernels = {};                 // of one more step, where the device has records of them
   std::string no_kernels = {};                        // why there are none
+  std::map<std::string, std::int64_t> replays = {};   // of recorded work
+  std::string library_choices = {};                   // Device::library_choices
 };
 
 // `config` needs no data and no run name: model, sizes, optimizer and precision are read.

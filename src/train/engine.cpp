@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 
@@ -9,6 +10,7 @@
 #include "base/units.h"
 #include "model/sites.h"
 #include "model/upload.h"
+#include "train/batch_layout.h"
 
 namespace ida::train {
 namespace {
@@ -45,10 +47,8 @@ Layout allocate_layout(runtime::Arena& arena, const EngineSpec& spec, const mode
     layout.buffers.head_grad = arena.allocate(DType::kF32, spec.model.vocab_size, spec.model.hidden_size,
                                               MemoryClass::kGradients, "head_gradient");
   layout.state = optimizer.allocate(arena, layout.buffers.weights);
-  layout.batch = {.tokens = arena.allocate(DType::kI32, 1, tokens, MemoryClass::kBatch, "tokens"),
-                  .labels = arena.allocate(DType::kI32, 1, tokens, MemoryClass::kBatch, "labels"),
-                  .positions = arena.allocate(DType::kI32, 1, tokens, MemoryClass::kBatch, "positions"),
-                  .segments = arena.allocate(DType::kI32, tokens, 4, MemoryClass::kBatch, "segments")};
+  layout.batch =
+      batch_views(arena.allocate_bytes(BatchLayout::of(tokens).size_bytes, MemoryClass::kBatch, "micro_batch"), tokens);
   layout.nll = arena.allocate(DType::kF32, 1, tokens, MemoryClass::kBatch, "nll");
   return layout;
 }
@@ -102,21 +102,22 @@ StepPlan plan_step(const EngineSpec& spec, const runtime::DeviceInfo& device, co
   NoDevice none(device);
   if (spec.sample_shape.num_sequences > 0) eval::plan_generate({context, none, decoder, layout.buffers}, spec.sample_shape);
   decoder.evaluate(context, layout.buffers, layout.batch, layout.nll);
-  context.counters = {};
-  context.op_calls.clear();
-  context.gemm_flops = 0.0;
+  context.calls = {};
   // Rows that are one document each may take other implementations, with other workspaces.
-  decoder.train_micro_batch(context, layout.buffers, uniform(layout.batch, spec.seq_len), spec.recompute, {}, layout.nll);
-  context.counters = {};
-  context.op_calls.clear();
-  context.gemm_flops = 0.0;
-  decoder.train_micro_batch(context, layout.buffers, layout.batch, spec.recompute, {}, layout.nll);
-  plan.micro_batch_calls = context.counters;
-  plan.micro_batch_ops = context.op_calls;
-  plan.micro_batch_gemm_flops = context.gemm_flops;
+  for (const std::int64_t document_len : {spec.seq_len, std::int64_t{0}}) {
+    for (const auto sum : {model::GradientSum::kStart, model::GradientSum::kContinue}) {
+      context.calls = {};
+      decoder.train_micro_batch(context, layout.buffers, uniform(layout.batch, document_len), spec.recompute, sum,
+                                layout.nll);
+    }
+  }
+  plan.micro_batch_calls = context.calls.gemms;
+  plan.micro_batch_ops = context.calls.ops;
+  plan.micro_batch_gemm_flops = context.calls.gemm_flops;
   decoder.finish_gradients(context, layout.buffers);
   optimizer.gradient_norm(context, none, layout.buffers.grads, layout.state);
   optimizer.step(context, none, layout.state, layout.buffers.weights, layout.buffers.grads, 1, 0.0, 0.0);
+  plan.preparations = std::move(context.preparations);
   plan.memory = {.total_bytes = arena.high_water_bytes(),
                  .by_class = arena.bytes_at_peak(),
                  .outside_bytes = device.outside_arena_bytes};
@@ -143,6 +144,16 @@ Engine::Engine(const EngineSpec& spec, runtime::Device& device, const ops::Backe
   context_->site_plan = &plan_.sites;
   context_->deterministic = spec_.deterministic;
   context_->fallback_is_error = spec_.fallback_is_error;
+  graphs_ = std::make_unique<StepGraphs>(device_, *context_, spec_.graphs);
+  // Nothing lies in the arena yet: it is scratch.
+  const auto before = std::chrono::steady_clock::now();
+  for (const ops::Preparation& prepare : plan_.preparations)
+    prepare({device_.info(),
+             {static_cast<std::byte*>(memory_), static_cast<std::size_t>(plan_.memory.total_bytes)},
+             device_.queue()});
+  if (!plan_.preparations.empty()) device_.fill_zero(memory_, plan_.memory.total_bytes);
+  device_.synchronize();
+  preparation_ms_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - before).count();
   Layout layout = allocate_layout(*arena_, spec_, table_, optimizer_);
   buffers_ = layout.buffers;
   state_ = layout.state;
@@ -180,79 +191,74 @@ model::LossScale Engine::loss_scale(std::int64_t micro_targets, std::int64_t glo
   return {};
 }
 
-// Host side of one micro-batch, in memory that the device copies from and to.
-struct Engine::HostSlot {
-  std::int32_t* tokens;
-  std::int32_t* labels;
-  std::int32_t* positions;
-  ops::Segment* segments;
-  float* nll;
-
-  static std::int64_t size_bytes(std::int64_t num_tokens, std::int64_t num_segments) {
-    return num_tokens * std::int64_t{4 * sizeof(std::int32_t)} + num_segments * std::int64_t{sizeof(ops::Segment)};
-  }
-};
-
+// Host side of one micro-batch, in memory that the device copies from and to: a BatchLayout, then its nll.
 Engine::HostSlot Engine::slot(std::int64_t index) const {
   const std::int64_t tokens = batch_.tokens.cols;
-  std::byte* base = static_cast<std::byte*>(staging_) + index * HostSlot::size_bytes(tokens, batch_.segments.rows);
-  auto* ids = reinterpret_cast<std::int32_t*>(base);
-  return {.tokens = ids,
-          .labels = ids + tokens,
-          .positions = ids + 2 * tokens,
-          .segments = reinterpret_cast<ops::Segment*>(ids + 4 * tokens),
-          .nll = reinterpret_cast<float*>(ids + 3 * tokens)};
+  std::byte* base = static_cast<std::byte*>(staging_) + index * slot_bytes();
+  const BatchLayout at = BatchLayout::of(tokens);
+  return {.batch = batch_views(base, tokens), .nll = reinterpret_cast<float*>(base + at.size_bytes)};
+}
+
+std::int64_t Engine::slot_bytes() const {
+  return BatchLayout::of(batch_.tokens.cols).size_bytes + batch_.tokens.cols * std::int64_t{sizeof(float)};
 }
 
 void Engine::reserve_slots(std::int64_t count) {
   if (count <= num_slots_) return;
   if (staging_ != nullptr) device_.release_host(staging_);
-  staging_ = device_.allocate_host(count * HostSlot::size_bytes(batch_.tokens.cols, batch_.segments.rows));
+  staging_ = device_.allocate_host(count * slot_bytes());
   num_slots_ = count;
 }
 
-void Engine::upload(const data::Batch& micro, std::int64_t index) {
+void Engine::upload(const data::Batch& micro, std::int64_t index, const model::LossScale& scale) {
   assert(static_cast<std::int64_t>(micro.tokens.size()) == batch_.tokens.cols);
   assert(static_cast<std::int64_t>(micro.documents.size()) <= batch_.segments.rows);
-  const HostSlot host = slot(index);
-  std::copy(micro.tokens.begin(), micro.tokens.end(), host.tokens);
-  std::copy(micro.labels.begin(), micro.labels.end(), host.labels);
-  std::copy(micro.positions.begin(), micro.positions.end(), host.positions);
+  const model::BatchViews host = slot(index).batch;
+  std::copy(micro.tokens.begin(), micro.tokens.end(), host.tokens.as<std::int32_t>());
+  std::copy(micro.labels.begin(), micro.labels.end(), host.labels.as<std::int32_t>());
+  std::copy(micro.positions.begin(), micro.positions.end(), host.positions.as<std::int32_t>());
+  auto* segments = static_cast<ops::Segment*>(host.segments.data);
   for (std::size_t i = 0; i < static_cast<std::size_t>(batch_.segments.rows); ++i) {
-    host.segments[i] = {};
+    segments[i] = {};
     if (i >= micro.documents.size()) continue;
     const auto begin = static_cast<std::int32_t>(micro.documents[i].begin);
     const auto length = static_cast<std::int32_t>(micro.documents[i].length);
-    host.segments[i] = {.q_begin = begin, .q_len = length, .kv_begin = begin, .kv_len = length};
+    segments[i] = {.q_begin = begin, .q_len = length, .kv_begin = begin, .kv_len = length};
   }
-  const auto copy = [&](const TensorView& view, const void* from) {
-    device_.enqueue_to_device(view.data, from, view.size_bytes());
-  };
-  copy(batch_.tokens, host.tokens);
-  copy(batch_.labels, host.labels);
-  copy(batch_.positions, host.positions);
-  copy(batch_.segments, host.segments);
+  host.loss_scale.as<float>()[0] = scale.activation;
+  host.loss_scale.as<float>()[1] = scale.weight;
+  device_.enqueue_to_device(batch_.tokens.data, host.tokens.data, BatchLayout::of(batch_.tokens.cols).size_bytes);
   const bool rows_are_documents = static_cast<std::int64_t>(micro.documents.size()) == micro.rows &&
                                   std::all_of(micro.documents.begin(), micro.documents.end(),
                                               [&](const data::DocumentSpan& d) { return d.length == micro.seq_len; });
   batch_.uniform_document_len = rows_are_documents ? micro.seq_len : 0;
 }
 
+void Engine::clear(const TensorView& flat, const model::ElemRange& range) {
+  const TensorView part = flat.col_slice(range.begin, range.size);
+  device_.fill_zero(part.data, part.size_bytes());
+}
+
 void Engine::enqueue(const data::Batch& global) {
   assert(global.rows % spec_.micro_batch_rows == 0 && global.seq_len == spec_.seq_len);
   reserve_slots(global.rows / spec_.micro_batch_rows);
-  device_.fill_zero(buffers_.grads.data, buffers_.grads.size_bytes());
-  if (!buffers_.head_grad.empty()) device_.fill_zero(buffers_.head_grad.data, buffers_.head_grad.size_bytes());
+  bool first = true;
   for (std::int64_t begin = 0; begin < global.rows; begin += spec_.micro_batch_rows) {
     const std::int64_t index = begin / spec_.micro_batch_rows;
     data::split_batch(global, begin, spec_.micro_batch_rows, micro_);
     if (micro_.num_targets == 0) continue;  // no target, no gradient
-    upload(micro_, index);
-    decoder_.train_micro_batch(*context_, buffers_, batch_, spec_.recompute,
-                               loss_scale(micro_.num_targets, global.num_targets), nll_);
+    upload(micro_, index, loss_scale(micro_.num_targets, global.num_targets));
+    graphs_->run({.first = first, .uniform_document_len = batch_.uniform_document_len}, [&] {
+      if (first)
+        for (const model::ElemRange& range : decoder_.cleared_gradients()) clear(buffers_.grads, range);
+      decoder_.train_micro_batch(*context_, buffers_, batch_, spec_.recompute,
+                                 first ? model::GradientSum::kStart : model::GradientSum::kContinue, nll_);
+    });
     device_.enqueue_to_host(slot(index).nll, nll_.data, nll_.size_bytes());
+    first = false;
   }
-  if (global.num_targets > 0) decoder_.finish_gradients(*context_, buffers_);
+  if (first) return clear(buffers_.grads, {.size = buffers_.grads.cols});
+  graphs_->run({.part = GraphKey::Part::kFinishGradients}, [&] { decoder_.finish_gradients(*context_, buffers_); });
 }
 
 StepResult Engine::finish(const data::Batch& global, std::int64_t num_sources) {
@@ -284,7 +290,7 @@ void Engine::evaluate(const data::Batch& batch, std::span<float> nll) {
   reserve_slots(1);
   micro_ = batch;
   data::pad_batch(micro_, spec_.micro_batch_rows);
-  upload(micro_, 0);
+  upload(micro_, 0, {});
   decoder_.evaluate(*context_, buffers_, batch_, nll_);
   device_.copy_to_host(nll.data(), nll_.data, static_cast<std::int64_t>(nll.size_bytes()));
 }

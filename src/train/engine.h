@@ -16,6 +16,7 @@
 #include "optim/optimizer.h"
 #include "precision/recipe.h"
 #include "runtime/device.h"
+#include "train/step_graphs.h"
 
 namespace ida::train {
 
@@ -34,6 +35,7 @@ struct EngineSpec {
   precision::EnginePolicy engine_policy = precision::EnginePolicy::kEither;
   bool fallback_is_error = false;
   bool deterministic = false;             // the same bits in every repetition, where a device does not give them anyway
+  bool graphs = true;                     // recorded work is replayed where the device can
   eval::GenerateShape sample_shape = {};  // text generated from the weights in training; num_sequences 0: none
   std::int64_t max_positions = 0;         // rows of the RoPE table; at least seq_len
   std::int64_t micro_batch_tokens() const { return micro_batch_rows * seq_len; }
@@ -55,6 +57,7 @@ struct StepPlan {
   ops::EngineCounters micro_batch_calls;
   std::map<std::pair<std::string_view, std::string_view>, std::int64_t> micro_batch_ops;
   double micro_batch_gemm_flops = 0.0;
+  std::vector<ops::Preparation> preparations;
 };
 
 struct StepResult {
@@ -106,16 +109,24 @@ class Engine {
   const ops::SitePlan& site_plan() const { return plan_.sites; }
   const StepPlan& plan() const { return plan_; }
   ops::Context& context() { return *context_; }
+  const StepGraphs& graphs() const { return *graphs_; }
+  // Time the constructor took to prepare implementations.
+  double preparation_ms() const { return preparation_ms_; }
   runtime::Device& device() const { return device_; }
   const runtime::Arena& arena() const { return *arena_; }
 
  private:
   model::LossScale loss_scale(std::int64_t micro_targets, std::int64_t global_targets) const;
-  struct HostSlot;
+  struct HostSlot {
+    model::BatchViews batch;
+    float* nll = nullptr;
+  };
   HostSlot slot(std::int64_t index) const;
+  std::int64_t slot_bytes() const;
   void reserve_slots(std::int64_t count);
   // Copies a micro-batch into host slot `index` and enqueues its way to the device.
-  void upload(const data::Batch& micro, std::int64_t index);
+  void upload(const data::Batch& micro, std::int64_t index, const model::LossScale& scale);
+  void clear(const TensorView& flat, const model::ElemRange& range);
 
   EngineSpec spec_;
   runtime::Device& device_;
@@ -128,6 +139,8 @@ class Engine {
   std::unique_ptr<ops::Context> context_;
   model::ModelBuffers buffers_;
   optim::OptimizerState state_;
+  std::unique_ptr<StepGraphs> graphs_;
+  double preparation_ms_ = 0.0;
   model::BatchViews batch_;
   TensorView nll_;
   data::Batch micro_;        // reused

@@ -186,7 +186,7 @@ evidence::EvidenceRecord Recorder::evidence(const RunState& state, Engine& engin
                 .config_hash = facts_.config_hash,
                 .data_fingerprint = facts_.data_fingerprint,
                 .recipe = config_.precision.recipe,
-                .gemm_flops = state.gemm_flops + engine.context().gemm_flops};
+                .gemm_flops = state.gemm_flops + engine.context().calls.gemm_flops};
   const std::string compute(dtype_name(engine.spec().recipe.compute));
   record.precision = {
       .compute = compute == "f32" ? "fp32" : compute, .master = "fp32", .inference = compute == "f32" ? "fp32" : compute};
@@ -202,13 +202,13 @@ evidence::EvidenceRecord Recorder::evidence(const RunState& state, Engine& engin
   if (!device.onednn_version.empty()) record.libraries["onednn"] = device.onednn_version;
   record.environment = evidence::collect_environment();
   ops::EngineCounters counters = state.counters;
-  counters.add(engine.context().counters);
+  counters.add(engine.context().calls.gemms);
   for (const auto& [module, engines] : counters.calls)
     record.modules[module].engines.insert(engines.begin(), engines.end());
   for (const auto& [module, reasons] : counters.fallbacks)
     record.modules[module].fallbacks.insert(reasons.begin(), reasons.end());
   for (const auto& [name, calls] : state.op_calls) record.ops[name] += calls;
-  for (const auto& [key, calls] : engine.context().op_calls)
+  for (const auto& [key, calls] : engine.context().calls.ops)
     record.ops[fmt::format("{}/{}", key.first, key.second)] += calls;
   record.plan = plan_facts(engine.site_plan());
   return record;

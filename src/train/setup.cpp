@@ -133,6 +133,7 @@ EngineSpec engine_spec(const config::RunConfig& config, const model::ModelConfig
                   .optimizer = optimizer_config(config),
                   .seq_len = config.data.seq_len};
   spec.model.dtype = spec.recipe.compute;
+  spec.graphs = config.device.graphs;
   spec.fallback_is_error = config.evidence.on_fallback == config::OnFallback::kError;
   spec.deterministic = config.device.deterministic;
   switch (config.evidence.engine) {

@@ -329,10 +329,10 @@ void Trainer::save() {
   finish_save();
   recorder_->flush();
   RunState state = state_;
-  state.counters.add(engine_->context().counters);
-  for (const auto& [key, calls] : engine_->context().op_calls)
+  state.counters.add(engine_->context().calls.gemms);
+  for (const auto& [key, calls] : engine_->context().calls.ops)
     state.op_calls[fmt::format("{}/{}", key.first, key.second)] += calls;
-  state.gemm_flops += engine_->context().gemm_flops;
+  state.gemm_flops += engine_->context().calls.gemm_flops;
   checkpoint::CheckpointContents contents = checkpoint_contents(*engine_, state, device_staging_);
   contents.tokenizer_files = tokenizer_files_;
   contents.lineage = lineage_;

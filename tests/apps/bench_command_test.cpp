@@ -34,7 +34,7 @@ TEST(BenchStepCommand, FiguresOfOneStep) {
                           "documents_per_row",
                           "step_ms",
                           "median_step_ms",
-                          "first_step_ms",
+                          "start_ms",
                           "tokens_per_s",
                           "gemm_tflop_per_s",
                           "arena_bytes",

@@ -33,7 +33,8 @@ struct Case {
                  static_cast<double>(bounded_at(1, 2, static_cast<std::uint64_t>(r), static_cast<std::uint64_t>(vocab))));
     }
   }
-  ops::CrossEntropyArgs args(float scale) const { return {logits.view(), labels.view(), nll.view(), scale}; }
+  // `scale` must outlive the call.
+  ops::CrossEntropyArgs args(const float& scale) const { return {logits.view(), labels.view(), nll.view(), &scale}; }
   CrossEntropyDesc desc;
   HostTensor logits, labels, nll;
 };

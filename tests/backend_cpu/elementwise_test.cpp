@@ -74,7 +74,8 @@ TEST(Elementwise, BiasGradIsTheScaledColumnSum) {
       grad_bias.randomize(2);
       std::vector<double> expected = grad_bias.values();
       grad_y.for_each([&](auto r, auto c) { expected[static_cast<std::size_t>(c)] += 0.5 * grad_y.at(r, c); });
-      run({101, 150, dtype}, {grad_y.view(), grad_bias.view(), 0.5f});
+      constexpr float kScale = 0.5f;
+      run({101, 150, dtype}, {grad_y.view(), grad_bias.view(), &kScale});
       EXPECT_LT(relative_error(grad_bias.values(), expected), 16 * kF32Eps);  // chains of 32 and 4 additions
       results.push_back(grad_bias);
     });
@@ -118,7 +119,7 @@ TEST(Elementwise, DoesNotDependOnThreads) {
     bias.fill(0.0);
     run_impl(add_impls().front(), {1, 100000, DType::kF32}, {x.view(), x.view(), y.view()}, device);
     run_impl(sum_squares_impls().front(), {100000}, {x.view(), norm.view()}, device);
-    run_impl(bias_grad_impls().front(), {200, 500, DType::kBF16}, {matrix.view(), bias.view(), 1.0f}, device);
+    run_impl(bias_grad_impls().front(), {200, 500, DType::kBF16}, {matrix.view(), bias.view()}, device);
     return std::vector<HostTensor>{y, norm, bias};
   });
 }

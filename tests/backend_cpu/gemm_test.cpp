@@ -137,19 +137,24 @@ INSTANTIATE_TEST_SUITE_P(, GemmEngine, testing::ValuesIn(cases()), [](const auto
   return param_info.param.engine.name + (param_info.param.bf16 ? "_bf16" : "_f32");
 });
 
-// The product is rounded to the type of C before the residual is added: what a separate addition would give.
-TEST(GemmDefinition, AddsTheResidualToTheRoundedProduct) {
+// The residual, or C when accumulating, is added to the f32 product, and the sum is rounded once.
+TEST(GemmDefinition, AddsInF32AndRoundsOnce) {
   for (const DType type : {DType::kF32, DType::kBF16}) {
-    const ops::GemmDesc plain{.m = 5, .n = 7, .k = 9, .a_dtype = type, .b_dtype = type, .c_dtype = type};
-    ops::GemmDesc desc = plain;
-    desc.has_residual = true;
-    const Problem product = definition_of(Problem(plain, Values::kUniform, 0.75f));
-    const Problem sum = definition_of(Problem(desc, Values::kUniform, 0.75f));
-    Matrix expected(type, 5, 7, 0);
-    for (std::int64_t row = 0; row < 5; ++row)
-      for (std::int64_t col = 0; col < 7; ++col) expected.set(row, col, product.c.at(row, col) + sum.residual.at(row, col));
-    EXPECT_EQ(count_different_bits(sum.c, expected), 0);
-    EXPECT_NE(count_different_bits(sum.c, product.c), 0);
+    for (const bool accumulate : {false, true}) {
+      const ops::GemmDesc plain{.m = 5, .n = 7, .k = 9, .a_dtype = type, .b_dtype = type};
+      ops::GemmDesc desc = plain;
+      desc.c_dtype = type;
+      (accumulate ? desc.accumulate : desc.has_residual) = true;
+      const Problem product = definition_of(Problem(plain, Values::kUniform, 0.75f));
+      const Problem before(desc, Values::kUniform, 0.75f);
+      const Problem sum = definition_of(before);
+      const Matrix& added = accumulate ? before.c : before.residual;
+      Matrix expected(type, 5, 7, 0);
+      for (std::int64_t row = 0; row < 5; ++row)
+        for (std::int64_t col = 0; col < 7; ++col) expected.set(row, col, product.c.at(row, col) + added.at(row, col));
+      EXPECT_EQ(count_different_bits(sum.c, expected), 0);
+      EXPECT_NE(count_different_bits(sum.c, added), 0);
+    }
   }
 }
 
@@ -264,7 +269,7 @@ TEST(GemmRefusals, NameTheReason) {
   EXPECT_EQ(gemm_blocked_f32().supports({.m = 1, .n = 1, .k = 1, .a_dtype = DType::kBF16}, device).kind,
             ops::RefusalKind::kDType);
   EXPECT_EQ(gemm_blocked_bf16_widened().supports({.m = 1, .n = 1, .k = 1}, device).kind, ops::RefusalKind::kDType);
-  EXPECT_EQ(gemm_blocked_f32().supports({.m = 1, .n = 1, .k = 1, .accumulate = true, .c_dtype = DType::kBF16}, device).kind,
+  EXPECT_EQ(gemm_blocked_f32().supports({.m = 1, .n = 1, .k = 1, .c_dtype = DType::kI32}, device).kind,
             ops::RefusalKind::kDType);
   EXPECT_EQ(gemm_definition().supports({.m = 1, .n = 1, .k = 1, .a_dtype = DType::kI32}, device).kind,
             ops::RefusalKind::kDType);

@@ -36,8 +36,9 @@ struct Case {
   }
   ops::RmsNormForwardArgs forward() const { return {x.view(), w.view(), y.view(), rstd.view()}; }
   ops::RmsNormBackwardArgs backward() const {
-    return {grad_y.view(), x.view(), w.view(), rstd.view(), grad_x.view(), grad_w.view(), 0.5f, false};
+    return {grad_y.view(), x.view(), w.view(), rstd.view(), grad_x.view(), grad_w.view(), &kGradWScale, false};
   }
+  static constexpr float kGradWScale = 0.5f;
   RmsNormDesc desc;
   HostTensor x, w, y, rstd, grad_y, grad_x, grad_w;
 };

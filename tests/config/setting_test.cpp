@@ -322,6 +322,7 @@ TEST(Setting, DefaultsOfTheContract) {
       {"device.backend", "\"auto\""},
       {"device.memory_limit", "\"\""},
       {"device.deterministic", "false"},
+      {"device.graphs", "true"},
       {"device.threads", "0"},
       {"evidence.engine", "\"either\""},
       {"evidence.on_fallback", "\"error\""},

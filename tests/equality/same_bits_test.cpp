@@ -109,9 +109,9 @@ TEST(Memory, CallsEqualPlan) {
   ops::EngineCounters planned;
   planned.add(engine.plan().micro_batch_calls);
   planned.add(engine.plan().micro_batch_calls);
-  EXPECT_EQ(engine.context().counters.calls, planned.calls);
-  EXPECT_TRUE(engine.context().counters.fallbacks.empty());
-  EXPECT_EQ(engine.context().gemm_flops, 2.0 * engine.plan().micro_batch_gemm_flops);
+  EXPECT_EQ(engine.context().calls.gemms.calls, planned.calls);
+  EXPECT_TRUE(engine.context().calls.gemms.fallbacks.empty());
+  EXPECT_EQ(engine.context().calls.gemm_flops, 2.0 * engine.plan().micro_batch_gemm_flops);
 }
 
 }  // namespace

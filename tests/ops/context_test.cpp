@@ -74,17 +74,17 @@ TEST_F(ContextTest, PlanRecordsWhoRefusedAndWhy) {
 TEST_F(ContextTest, PlannedEngineRunsAndIsCounted) {
   gemm(context_, 0, Pass::kFprop, fprop(16));
   EXPECT_EQ(calls_of_picky, 1);
-  EXPECT_EQ(context_.counters.calls_by_engine(), (EngineCounters::CountByName{{"picky", 1}}));
-  EXPECT_TRUE(context_.counters.fallbacks.empty());
-  EXPECT_EQ(context_.gemm_flops, 2.0 * 16 * 4 * 6);
+  EXPECT_EQ(context_.calls.gemms.calls_by_engine(), (EngineCounters::CountByName{{"picky", 1}}));
+  EXPECT_TRUE(context_.calls.gemms.fallbacks.empty());
+  EXPECT_EQ(context_.calls.gemm_flops, 2.0 * 16 * 4 * 6);
   EXPECT_EQ(arena_.used_bytes(), 0);  // the workspace was given back
 }
 
 TEST_F(ContextTest, FallbackIsCountedWithItsReason) {
   gemm(context_, 0, Pass::kFprop, fprop(3));
   EXPECT_EQ(calls_of_total, 1);
-  EXPECT_EQ(context_.counters.calls.at("o").at("total"), 1);
-  EXPECT_EQ(context_.counters.fallbacks.at("o").at("fewer than 8 rows"), 1);
+  EXPECT_EQ(context_.calls.gemms.calls.at("o").at("total"), 1);
+  EXPECT_EQ(context_.calls.gemms.fallbacks.at("o").at("fewer than 8 rows"), 1);
 }
 
 TEST_F(ContextTest, FallbackCanBeAnError) {
@@ -130,7 +130,7 @@ TEST_F(ContextTest, DryRunCountsAndMeasuresButRunsNothing) {
   context.site_plan = &plan_;
   gemm(context, 0, Pass::kFprop, fprop(16));
   EXPECT_EQ(calls_of_picky, 0);
-  EXPECT_EQ(context.counters.calls.at("o").at("picky"), 1);
+  EXPECT_EQ(context.calls.gemms.calls.at("o").at("picky"), 1);
   EXPECT_EQ(dry.high_water_bytes(), 256);  // 100 bytes of workspace, aligned
 }
 

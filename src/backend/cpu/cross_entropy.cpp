@@ -35,7 +35,7 @@ void loss_plain(const CrossEntropyDesc& desc, const CrossEntropyArgs& args) {
     if (!desc.with_gradient) continue;
     for (Index c = 0; c < desc.vocab_size; ++c) {
       const double p = std::exp(static_cast<double>(to_f32(x[c])) - shift) / sum;
-      x[c] = from_f32<T>(static_cast<float>(p - (c == label ? 1.0 : 0.0)) * args.grad_scale);
+      x[c] = from_f32<T>(static_cast<float>(p - (c == label ? 1.0 : 0.0)) * ops::value_or_one(args.grad_scale));
     }
   }
 }

@@ -61,11 +61,12 @@ void loss_rows(const ops::CrossEntropyDesc& desc, const ops::CrossEntropyArgs& a
     if (!desc.with_gradient) continue;
     const float inverse = static_cast<float>(1.0 / softmax.sum);
     const float shift = softmax.shift();
+    const float grad_scale = ops::value_or_one(args.grad_scale);
     for_vectors(vocab, [&](std::int64_t c, auto lanes) {
-      store(x + c, exp_nonpositive(load(x + c, lanes) - shift) * inverse * args.grad_scale, lanes);
+      store(x + c, exp_nonpositive(load(x + c, lanes) - shift) * inverse * grad_scale, lanes);
     });
     const F32 p = exp_nonpositive(at_label - shift) * inverse;
-    store(x + label, (p - 1.0f) * args.grad_scale, Part{1});
+    store(x + label, (p - 1.0f) * grad_scale, Part{1});
   }
 }
 

@@ -38,7 +38,7 @@ void backward_plain(const EmbeddingDesc& desc, const EmbeddingBackwardArgs& args
   for (Index row = 0; row < desc.rows; ++row) {
     const T* grad = row_of<const T>(args.grad_y, row);
     float* sum = row_of<float>(args.grad_table, ids[row]);
-    for (Index c = 0; c < desc.cols; ++c) sum[c] += to_f32(grad[c]) * args.scale;
+    for (Index c = 0; c < desc.cols; ++c) sum[c] += to_f32(grad[c]) * ops::value_or_one(args.scale);
   }
 }
 
@@ -63,7 +63,7 @@ void backward_vector(const EmbeddingDesc& desc, const EmbeddingBackwardArgs& arg
         assert(ids[row] >= 0 && ids[row] < desc.vocab_size);
         if (ids[row] % kResidues != residue) continue;
         kernels.add_scaled(row_of<float>(args.grad_table, ids[row]) + begin, element_address(args.grad_y, row, begin),
-                           desc.dtype, args.scale, size);
+                           desc.dtype, ops::value_or_one(args.scale), size);
       }
     }
   });

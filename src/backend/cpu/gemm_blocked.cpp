@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "backend/cpu/gemm_epilogue.h"
 #include "backend/cpu/gemm_kernels.h"
-#include "backend/cpu/gemm_residual.h"
 #include "backend/cpu/isa.h"
 #include "base/parallel.h"
 
@@ -151,19 +151,7 @@ class BlockedGemm {
   }
 
   void finish(std::int64_t row, std::int64_t num_rows, std::int64_t col, std::int64_t num_cols, const float* sums) const {
-    const TensorView& c = args_.c;
-    const std::int64_t bias_size = dtype_size_bytes(args_.bias.dtype);
-    kernels_.finish({.sums = sums,
-                     .c = static_cast<std::byte*>(c.data) + (row * c.row_stride + col) * dtype_size_bytes(c.dtype),
-                     .bias = desc_.has_bias ? static_cast<const std::byte*>(args_.bias.data) + col * bias_size : nullptr,
-                     .sums_stride = plan_.tile_cols,
-                     .c_stride = c.row_stride,
-                     .num_rows = num_rows,
-                     .num_cols = num_cols,
-                     .alpha = args_.alpha,
-                     .accumulate = desc_.accumulate,
-                     .c_is_bf16 = c.dtype == DType::kBF16,
-                     .bias_is_bf16 = args_.bias.dtype == DType::kBF16});
+    kernels_.finish(finish_job(desc_, args_, sums, plan_.tile_cols, {row, num_rows, col, num_cols}));
   }
 
   // With k = 0 no chunk writes the sums.
@@ -251,7 +239,6 @@ class BlockedGemm {
 ops::Refusal refuse_common(const GemmDesc& desc) {
   if (desc.c_dtype != DType::kF32 && desc.c_dtype != DType::kBF16)
     return {ops::RefusalKind::kDType, "C must be f32 or bf16"};
-  if (desc.accumulate && desc.c_dtype != DType::kF32) return {ops::RefusalKind::kDType, "accumulation needs C in f32"};
   return ops::kAccepted;
 }
 
@@ -273,10 +260,7 @@ std::int64_t workspace_bytes(const GemmDesc& desc, const runtime::DeviceInfo& de
   return make_plan(desc, gemm_kernels(device.cpu), num_threads()).workspace_bytes();
 }
 
-void run(const GemmDesc& desc, const GemmArgs& args, const ops::Launch& launch) {
-  BlockedGemm(desc, args, launch).run();
-  add_residual(desc, args, launch);
-}
+void run(const GemmDesc& desc, const GemmArgs& args, const ops::Launch& launch) { BlockedGemm(desc, args, launch).run(); }
 
 }  // namespace
 

@@ -1,6 +1,5 @@
 #include "backend/cpu/gemm_definition.h"
 
-#include "backend/cpu/gemm_residual.h"
 #include "base/parallel.h"
 #include "formats/bf16.h"
 
@@ -25,13 +24,13 @@ float dot(const ops::GemmDesc& desc, const ops::GemmArgs& args, std::int64_t row
 
 void compute_row(const ops::GemmDesc& desc, const ops::GemmArgs& args, std::int64_t row) {
   for (std::int64_t col = 0; col < desc.n; ++col) {
-    float value = args.alpha * dot(desc, args, row, col);
+    float value = ops::value_or_one(args.alpha) * dot(desc, args, row, col);
     if (desc.has_bias) value += value_at(args.bias, 0, col);
+    if (desc.has_residual) value += value_at(args.residual, row, col);
+    if (desc.accumulate) value += value_at(args.c, row, col);
     const std::int64_t index = row * args.c.row_stride + col;
     if (desc.c_dtype == DType::kBF16) {
       args.c.as<bf16>()[index] = bf16_from_f32(value);
-    } else if (desc.accumulate) {
-      args.c.as<float>()[index] += value;
     } else {
       args.c.as<float>()[index] = value;
     }
@@ -44,15 +43,13 @@ ops::Refusal supports(const ops::GemmDesc& desc, const runtime::DeviceInfo&) {
   if (!is_float_type(desc.a_dtype) || !is_float_type(desc.b_dtype) || !is_float_type(desc.c_dtype)) {
     return {ops::RefusalKind::kDType, "operands must be f32 or bf16"};
   }
-  if (desc.accumulate && desc.c_dtype != DType::kF32) return {ops::RefusalKind::kDType, "accumulation needs C in f32"};
   return ops::kAccepted;
 }
 
-void run(const ops::GemmDesc& desc, const ops::GemmArgs& args, const ops::Launch& launch) {
+void run(const ops::GemmDesc& desc, const ops::GemmArgs& args, const ops::Launch&) {
   parallel_for(desc.m, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) compute_row(desc, args, row);
   });
-  add_residual(desc, args, launch);
 }
 
 }  // namespace

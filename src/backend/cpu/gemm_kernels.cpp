@@ -185,46 +185,47 @@ void multiply(const GemmBlockJob& job) {
 
 // ---- epilogue ----
 
-template <typename Bias>
-inline void finish_row_f32(const GemmFinishJob& job, const float* sums, float* c, const Bias* bias) {
-  const std::int64_t n = job.num_cols;
-  if (job.accumulate) {
-    for (std::int64_t col = 0; col < n; ++col) c[col] += job.alpha * sums[col];
+inline void round_to(float value, float& c) { c = value; }
+inline void round_to(float value, std::uint16_t& c) { c = f32_to_bf16_bits(value); }
+
+// Null pointers are tested outside the loops over columns, so that each becomes vector code.
+template <typename C, typename Bias>
+inline void finish_row(float alpha, const float* sums, C* c, const Bias* bias, const C* added, std::int64_t n) {
+  if (bias != nullptr && added != nullptr) {
+    for (std::int64_t col = 0; col < n; ++col)
+      round_to(alpha * sums[col] + element(bias, col) + element(added, col), c[col]);
   } else if (bias != nullptr) {
-    for (std::int64_t col = 0; col < n; ++col) c[col] = job.alpha * sums[col] + element(bias, col);
+    for (std::int64_t col = 0; col < n; ++col) round_to(alpha * sums[col] + element(bias, col), c[col]);
+  } else if (added != nullptr) {
+    for (std::int64_t col = 0; col < n; ++col) round_to(alpha * sums[col] + element(added, col), c[col]);
   } else {
-    for (std::int64_t col = 0; col < n; ++col) c[col] = job.alpha * sums[col];
+    for (std::int64_t col = 0; col < n; ++col) round_to(alpha * sums[col], c[col]);
   }
 }
 
-template <typename Bias>
-inline void finish_row_bf16(const GemmFinishJob& job, const float* sums, std::uint16_t* c, const Bias* bias) {
-  const std::int64_t n = job.num_cols;
-  if (bias != nullptr) {
-    for (std::int64_t col = 0; col < n; ++col) c[col] = f32_to_bf16_bits(job.alpha * sums[col] + element(bias, col));
-  } else {
-    for (std::int64_t col = 0; col < n; ++col) c[col] = f32_to_bf16_bits(job.alpha * sums[col]);
-  }
-}
-
-template <typename Bias>
+template <typename C, typename Bias>
 void finish_with(const GemmFinishJob& job) {
-  const Bias* bias = static_cast<const Bias*>(job.bias);
   for (std::int64_t row = 0; row < job.num_rows; ++row) {
-    const float* sums = job.sums + row * job.sums_stride;
-    if (job.c_is_bf16) {
-      finish_row_bf16(job, sums, static_cast<std::uint16_t*>(job.c) + row * job.c_stride, bias);
-    } else {
-      finish_row_f32(job, sums, static_cast<float*>(job.c) + row * job.c_stride, bias);
-    }
+    const C* added = job.added == nullptr ? nullptr : static_cast<const C*>(job.added) + row * job.added_stride;
+    finish_row(job.alpha, job.sums + row * job.sums_stride, static_cast<C*>(job.c) + row * job.c_stride,
+               static_cast<const Bias*>(job.bias), added, job.num_cols);
+  }
+}
+
+template <typename C>
+void finish_as(const GemmFinishJob& job) {
+  if (job.bias_is_bf16) {
+    finish_with<C, std::uint16_t>(job);
+  } else {
+    finish_with<C, float>(job);
   }
 }
 
 void finish(const GemmFinishJob& job) {
-  if (job.bias_is_bf16) {
-    finish_with<std::uint16_t>(job);
+  if (job.c_is_bf16) {
+    finish_as<std::uint16_t>(job);
   } else {
-    finish_with<float>(job);
+    finish_as<float>(job);
   }
 }
 

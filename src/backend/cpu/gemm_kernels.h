@@ -40,17 +40,18 @@ struct GemmBlockJob {
   bool add = false;
 };
 
-// c = alpha * sums (+ c) (+ bias), rounded once to c's type. Accumulation is for f32 only.
+// c = alpha * sums (+ bias) (+ added), in f32, rounded once to c's type.
 struct GemmFinishJob {
   const float* sums = nullptr;
   void* c = nullptr;
-  const void* bias = nullptr;  // of num_cols; null: none
+  const void* bias = nullptr;   // of num_cols; null: none
+  const void* added = nullptr;  // of c's type: the residual, or c itself when accumulating; null: none
   std::int64_t sums_stride = 0;
   std::int64_t c_stride = 0;  // elements
+  std::int64_t added_stride = 0;
   std::int64_t num_rows = 0;
   std::int64_t num_cols = 0;
   float alpha = 1.0f;
-  bool accumulate = false;
   bool c_is_bf16 = false;
   bool bias_is_bf16 = false;
 };

@@ -4,8 +4,8 @@
 #include <cassert>
 #include <cstring>
 
+#include "backend/cpu/gemm_epilogue.h"
 #include "backend/cpu/gemm_kernels.h"
-#include "backend/cpu/gemm_residual.h"
 #include "backend/cpu/isa.h"
 #include "backend/cpu/onednn.h"
 #include "base/parallel.h"
@@ -198,18 +198,7 @@ class OneDnnGemm {
     const std::int64_t cols = tile_cols(col_tile);
     float* sums = reinterpret_cast<float*>(thread_sums());
     product_of(cols).multiply(thread_index(), a, b, sums, thread_scratch());
-    const TensorView& bias = args_->bias;
-    kernels_->finish({.sums = sums,
-                      .c = element(args_->c, row, col),
-                      .bias = desc_.has_bias ? element(bias, 0, col) : nullptr,
-                      .sums_stride = cols,
-                      .c_stride = args_->c.row_stride,
-                      .num_rows = tile_rows(row_tile),
-                      .num_cols = cols,
-                      .alpha = args_->alpha,
-                      .accumulate = desc_.accumulate,
-                      .c_is_bf16 = desc_.c_dtype == DType::kBF16,
-                      .bias_is_bf16 = bias.dtype == DType::kBF16});
+    kernels_->finish(finish_job(desc_, *args_, sums, cols, {row, tile_rows(row_tile), col, cols}));
   }
 
   const GemmDesc& desc_;
@@ -229,7 +218,6 @@ ops::Refusal refuse_common(const GemmDesc& desc, const runtime::DeviceInfo& devi
   }
   if (desc.c_dtype != DType::kF32 && desc.c_dtype != DType::kBF16)
     return {ops::RefusalKind::kDType, "C must be f32 or bf16"};
-  if (desc.accumulate && desc.c_dtype != DType::kF32) return {ops::RefusalKind::kDType, "accumulation needs C in f32"};
   if (desc.m == 0 || desc.n == 0 || desc.k == 0) return {ops::RefusalKind::kShape, "oneDNN takes no empty product"};
   return ops::kAccepted;
 }
@@ -253,7 +241,6 @@ std::int64_t workspace_bytes(const GemmDesc& desc, const runtime::DeviceInfo&) {
 
 void run(const GemmDesc& desc, const GemmArgs& args, const ops::Launch& launch) {
   OneDnnGemm(desc, args.b.row_stride).run(args, launch);
-  add_residual(desc, args, launch);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ void bias_grad_plain(const BiasGradDesc& desc, const BiasGradArgs& args) {
       }
       total += sum;
     }
-    grad_bias[c] += total * args.scale;
+    grad_bias[c] += total * ops::value_or_one(args.scale);
   }
 }
 
@@ -53,7 +53,7 @@ void bias_grad_vector(const BiasGradDesc& desc, const BiasGradArgs& args, const 
         }
         kernels.add_scaled(total, sum, DType::kF32, 1.0f, size);
       }
-      kernels.add_scaled(args.grad_bias.as<float>() + begin, total, DType::kF32, args.scale, size);
+      kernels.add_scaled(args.grad_bias.as<float>() + begin, total, DType::kF32, ops::value_or_one(args.scale), size);
     }
   });
 }

@@ -59,7 +59,8 @@ void backward_plain(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, do
     }
   }
   float* grad_w = args.grad_w.as<float>();
-  for (Index c = 0; c < desc.cols; ++c) grad_w[c] += args.grad_w_scale * static_cast<float>(grad_w_sum[c]);
+  for (Index c = 0; c < desc.cols; ++c)
+    grad_w[c] += ops::value_or_one(args.grad_w_scale) * static_cast<float>(grad_w_sum[c]);
 }
 
 void forward_definition(const RmsNormDesc& desc, const RmsNormForwardArgs& args, const Launch&) {
@@ -117,7 +118,8 @@ void backward_vector(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, c
     for (Index i = 1; i < blocks; ++i) {
       kernels.add_scaled(sums + begin, sums + i * desc.cols + begin, DType::kF32, 1.0f, end - begin);
     }
-    if (blocks > 0) kernels.add_scaled(grad_w + begin, sums + begin, DType::kF32, args.grad_w_scale, end - begin);
+    if (blocks > 0)
+      kernels.add_scaled(grad_w + begin, sums + begin, DType::kF32, ops::value_or_one(args.grad_w_scale), end - begin);
   });
 }
 

@@ -16,7 +16,9 @@ void run(const ops::CrossEntropyDesc& desc, const ops::CrossEntropyArgs& args, c
                               .labels = args.labels.as<std::int32_t>(),
                               .ignore_label = ops::kIgnoreLabel,
                               .nll = args.nll.as<float>(),
-                              .grad_scale = args.grad_scale},
+                              .grad_scale = args.grad_scale,
+                              .num_sms = launch.device.num_cores,
+                              .shared_bytes_per_block = launch.device.shared_bytes_per_block},
                              stream_of(launch)),
         "cross_entropy");
 }

@@ -36,6 +36,7 @@ Search search() {
                             .load("cublasLtMatmulPreferenceDestroy", api.preference_destroy)
                             .load("cublasLtMatmulPreferenceSetAttribute", api.preference_set)
                             .load("cublasLtMatmulAlgoGetHeuristic", api.heuristic)
+                            .load("cublasLtMatmulAlgoCheck", api.algo_check)
                             .complete();
   if (!complete) return {std::nullopt, library.reason};
   return {api, fmt::format("version {}, {}", api.version(), library.path)};

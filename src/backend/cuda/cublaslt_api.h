@@ -20,6 +20,7 @@ struct CublasLtApi {
   decltype(&::cublasLtMatmulPreferenceDestroy) preference_destroy = nullptr;
   decltype(&::cublasLtMatmulPreferenceSetAttribute) preference_set = nullptr;
   decltype(&::cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
+  decltype(&::cublasLtMatmulAlgoCheck) algo_check = nullptr;
 
   std::string version() const;  // "13.1.0"
 };

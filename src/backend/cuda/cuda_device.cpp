@@ -4,8 +4,9 @@
 #include <cstring>
 
 #include "backend/cuda/attention_cudnn.h"
+#include "backend/cuda/cuda_graph.h"
 #include "backend/cuda/cudnn_api.h"
-#include "backend/cuda/gemm_cublaslt.h"
+#include "backend/cuda/gemm_plans.h"
 #include "backend/cuda/nvml_api.h"
 #include "base/units.h"
 
@@ -17,10 +18,10 @@ constexpr std::size_t kStagingBytes = std::size_t{32} << 20;
 
 }  // namespace
 
-CudaQueue::CudaQueue(int device) : device_(device) {
-  check(cudaSetDevice(device), "cudaSetDevice");
+CudaQueue::CudaQueue(const runtime::DeviceInfo& device) : device_(device.device_index) {
+  check(cudaSetDevice(device_), "cudaSetDevice");
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-  gemm_plans_ = std::make_unique<GemmPlans>(stream_);
+  gemm_plans_ = std::make_unique<GemmPlans>(stream_, device.name);
 }
 
 CudnnAttention& CudaQueue::cudnn_attention() {
@@ -34,8 +35,7 @@ CudaQueue::~CudaQueue() {
   cudaStreamDestroy(stream_);
 }
 
-CudaDevice::CudaDevice(const runtime::DeviceInfo& info)
-    : info_(info), queue_(std::make_unique<CudaQueue>(info.device_index)) {
+CudaDevice::CudaDevice(const runtime::DeviceInfo& info) : info_(info), queue_(std::make_unique<CudaQueue>(info)) {
   check(cudaMallocHost(&staging_, kStagingBytes), "pinned staging memory");
   // A driver whose context alone takes more than was expected.
   if (const auto opened = own_device_bytes(info_.device_index))
@@ -121,6 +121,20 @@ void CudaDevice::fill_zero(void* device, std::int64_t size_bytes) {
 }
 
 void CudaDevice::synchronize() { check(cudaStreamSynchronize(queue_->stream()), "device work"); }
+
+std::unique_ptr<runtime::Recording> CudaDevice::record(const std::function<void()>& enqueue) {
+  return std::make_unique<CudaGraph>(queue_->stream(), enqueue);
+}
+
+void CudaDevice::replay(const runtime::Recording& recording) {
+  static_cast<const CudaGraph&>(recording).launch(queue_->stream());
+}
+
+std::string CudaDevice::library_choices() const { return queue_->gemm_plans().choices(); }
+
+bool CudaDevice::adopt_library_choices(const std::string& choices, std::string& reason) {
+  return queue_->gemm_plans().adopt(choices, reason);
+}
 
 bool CudaDevice::start_kernel_window(std::string& reason) {
   synchronize();

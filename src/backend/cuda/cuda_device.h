@@ -24,6 +24,11 @@ class CudaDevice final : public runtime::Device {
   void enqueue_to_host(void* host, const void* device, std::int64_t size_bytes) override;
   void fill_zero(void* device, std::int64_t size_bytes) override;
   void synchronize() override;
+  bool can_record() const override { return true; }
+  std::unique_ptr<runtime::Recording> record(const std::function<void()>& enqueue) override;
+  void replay(const runtime::Recording& recording) override;
+  std::string library_choices() const override;
+  bool adopt_library_choices(const std::string& choices, std::string& reason) override;
   runtime::Queue* queue() override { return queue_.get(); }
   bool start_kernel_window(std::string& reason) override;
   runtime::KernelTotals stop_kernel_window() override;

@@ -17,7 +17,7 @@ class GemmPlans;
 // Work enqueued on a queue runs in order. A queue belongs to the device it was made on.
 class CudaQueue final : public runtime::Queue {
  public:
-  explicit CudaQueue(int device);
+  explicit CudaQueue(const runtime::DeviceInfo& device);
   ~CudaQueue() override;
   CudaQueue(const CudaQueue&) = delete;
   CudaQueue& operator=(const CudaQueue&) = delete;

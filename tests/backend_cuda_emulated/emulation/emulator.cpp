@@ -44,6 +44,7 @@ struct Copy {
   const void* global;
   int size_bytes;
   bool valid;
+  int group;
 };
 
 struct Fiber {
@@ -51,6 +52,7 @@ struct Fiber {
   bool done = false;
   bool at_barrier = false;
   std::vector<Copy> copies;
+  int group = 0;  // of the next copy
 };
 
 struct Warp {
@@ -195,20 +197,29 @@ void* shared_memory() { return block.shared.data(); }
 void copy_async(std::uint32_t shared, const void* global, int size_bytes, bool valid) {
   if (valid && reinterpret_cast<std::uintptr_t>(global) % static_cast<unsigned>(size_bytes) != 0) stop("misaligned copy");
   std::memset(shared_bytes_at(shared, size_bytes, size_bytes), 0xFF, static_cast<std::size_t>(size_bytes));
-  block.fibers[static_cast<std::size_t>(block.running)].copies.push_back({shared, global, size_bytes, valid});
+  Fiber& mine = block.fibers[static_cast<std::size_t>(block.running)];
+  mine.copies.push_back({shared, global, size_bytes, valid, mine.group});
 }
 
-void wait_for_copies() {
-  auto& copies = block.fibers[static_cast<std::size_t>(block.running)].copies;
-  for (const Copy& copy : copies) {
+void close_copy_group() { ++block.fibers[static_cast<std::size_t>(block.running)].group; }
+
+void wait_for_copy_groups(int pending) {
+  Fiber& mine = block.fibers[static_cast<std::size_t>(block.running)];
+  std::erase_if(mine.copies, [&](const Copy& copy) {
+    if (copy.group >= mine.group - pending) return false;
     unsigned char* to = shared_bytes_at(copy.shared, copy.size_bytes, copy.size_bytes);
     if (copy.valid) {
       std::memcpy(to, copy.global, static_cast<std::size_t>(copy.size_bytes));
     } else {
       std::memset(to, 0, static_cast<std::size_t>(copy.size_bytes));
     }
-  }
-  copies.clear();
+    return true;
+  });
+}
+
+void wait_for_copies() {
+  close_copy_group();
+  wait_for_copy_groups(0);
 }
 
 }  // namespace ida::emulation

@@ -26,5 +26,8 @@ void* shared_memory();
 // Copies in flight: the target is poisoned now and written when the thread waits.
 void copy_async(std::uint32_t shared, const void* global, int size_bytes, bool valid);
 void wait_for_copies();
+// Groups of copies: closes one; waits for all closed groups but the `pending` latest.
+void close_copy_group();
+void wait_for_copy_groups(int pending);
 
 }  // namespace ida::emulation

@@ -20,6 +20,15 @@ __device__ __forceinline__ void cp_async_small(std::uint32_t shared, const void*
                : "memory");
 }
 
+// Closes a group: the copies this thread has issued since the last. PTX ISA, "cp.async.commit_group".
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits for all groups of this thread but the kPending latest. PTX ISA, "cp.async.wait_group".
+template <int kPending>
+__device__ __forceinline__ void cp_async_wait_group() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
 // Waits for the copies this thread has issued; other threads' copies need a barrier after it.
 // PTX ISA, "cp.async.wait_all".
 __device__ __forceinline__ void cp_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }

@@ -10,6 +10,9 @@ namespace ida::cuda {
 
 inline constexpr int kWarpSize = 32;
 
+// A factor in device memory; 1 where there is none.
+__device__ inline float value_or_one(const float* factor) { return factor == nullptr ? 1.0f : *factor; }
+
 __device__ inline float to_float(float x) { return x; }
 __device__ inline float to_float(bf16 x) { return __uint_as_float(static_cast<unsigned>(x.bits) << 16); }
 

@@ -13,7 +13,9 @@ struct CrossEntropy {
   const std::int32_t* labels = nullptr;  // [rows]
   std::int32_t ignore_label = 0;
   float* nll = nullptr;  // [rows]
-  float grad_scale = 1.0f;
+  const float* grad_scale = nullptr;  // null: 1
+  int num_sms = 1;
+  std::int64_t shared_bytes_per_block = 0;  // that a block may ask for
 };
 cudaError_t launch_cross_entropy(DType dtype, const CrossEntropy& args, cudaStream_t stream);
 

@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kThreads) bias_grad_reduce_kernel(BiasGrad a, 
   if (column >= a.cols) return;
   float sum = 0.0f;
   for (std::int64_t b = 0; b < blocks; ++b) sum += a.partials[b * a.cols + column];
-  a.grad_bias[column] += a.scale * sum;
+  a.grad_bias[column] += value_or_one(a.scale) * sum;
 }
 
 constexpr std::int64_t kSquaresPerBlock = 1 << 16;

@@ -22,9 +22,9 @@ struct BiasGrad {
   std::int64_t cols = 0;
   const void* grad_y = nullptr;
   std::int64_t grad_y_stride = 0;
-  float* grad_bias = nullptr;  // [cols], accumulated
-  float scale = 1.0f;
-  float* partials = nullptr;  // [bias_grad_blocks(rows), cols]
+  float* grad_bias = nullptr;    // [cols], accumulated
+  const float* scale = nullptr;  // null: 1
+  float* partials = nullptr;     // [bias_grad_blocks(rows), cols]
 };
 std::int64_t bias_grad_blocks(std::int64_t rows);
 cudaError_t launch_bias_grad(DType dtype, const BiasGrad& args, cudaStream_t stream);

@@ -118,6 +118,7 @@ __global__ void __launch_bounds__(kThreads)
 template <typename T>
 __global__ void __launch_bounds__(kThreads) add_buckets_kernel(EmbeddingBackward a, Buckets b) {
   constexpr int kUnroll = 8;
+  const float scale = value_or_one(a.scale);
   for (std::int64_t id = blockIdx.x; id < a.vocab_size; id += gridDim.x) {
     const std::int32_t begin = b.begin[id];
     const std::int32_t end = b.begin[id + 1];
@@ -134,7 +135,7 @@ __global__ void __launch_bounds__(kThreads) add_buckets_kernel(EmbeddingBackward
         for (int u = 0; u < kUnroll; ++u) sum += values[u];
       }
       for (; k < end; ++k) sum += to_float(grad[b.rows[k] * a.grad_y_stride]);
-      a.grad_table[id * a.grad_table_stride + column] += a.scale * sum;
+      a.grad_table[id * a.grad_table_stride + column] += scale * sum;
     }
   }
 }

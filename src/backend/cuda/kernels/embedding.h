@@ -24,7 +24,7 @@ struct EmbeddingBackward {
   std::int64_t grad_y_stride = 0;
   float* grad_table = nullptr;  // [vocab_size, cols], accumulated
   std::int64_t grad_table_stride = 0;
-  float scale = 1.0f;
+  const float* scale = nullptr;       // null: 1
   std::int32_t* workspace = nullptr;  // embedding_backward_workspace(rows, vocab_size) elements
 };
 std::int64_t embedding_backward_workspace(std::int64_t rows, std::int64_t vocab_size);

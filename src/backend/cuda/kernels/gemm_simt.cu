@@ -47,13 +47,14 @@ __global__ void __launch_bounds__(kThreads) gemm_simt_kernel(GemmSimt g) {
     }
     __syncthreads();
   }
+  const float alpha = value_or_one(g.alpha);
   for (int i = 0; i < kPerThread; ++i) {
     for (int j = 0; j < kPerThread; ++j) {
       const std::int64_t row = row0 + ty * kPerThread + i;
       const std::int64_t col = col0 + tx * kPerThread + j;
       if (row >= g.m || col >= g.n) continue;
       C* c = static_cast<C*>(g.c) + row * g.c_stride + col;
-      float value = g.alpha * sum[i][j];
+      float value = alpha * sum[i][j];
       if (g.bias != nullptr) value += to_float(static_cast<const B*>(g.bias)[col]);
       if (g.accumulate) value += to_float(*c);
       if (g.residual != nullptr) value += to_float(static_cast<const C*>(g.residual)[row * g.residual_stride + col]);

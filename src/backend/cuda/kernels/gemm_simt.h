@@ -23,7 +23,7 @@ struct GemmSimt {
   std::int64_t a_stride = 0;
   std::int64_t b_stride = 0;
   std::int64_t c_stride = 0;
-  float alpha = 1.0f;
+  const float* alpha = nullptr;  // null: 1
 };
 cudaError_t launch_gemm_simt(DType a_dtype, DType b_dtype, DType c_dtype, const GemmSimt& args, cudaStream_t stream);
 

@@ -37,9 +37,9 @@ struct RmsNormBackward {
   void* grad_x = nullptr;
   std::int64_t grad_x_stride = 0;
   bool add_to_grad_x = false;
-  float* grad_w = nullptr;  // [cols], accumulated
-  float grad_w_scale = 1.0f;
-  float* partials = nullptr;  // [rms_norm_backward_blocks(...), cols]
+  float* grad_w = nullptr;              // [cols], accumulated
+  const float* grad_w_scale = nullptr;  // null: 1
+  float* partials = nullptr;            // [rms_norm_backward_blocks(...), cols]
   int num_sms = 0;
 };
 // Blocks of the backward kernel; each sums its share of grad_w in a fixed order.

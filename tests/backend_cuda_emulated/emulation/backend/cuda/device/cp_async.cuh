@@ -11,6 +11,11 @@ template <int kBytes>
 void cp_async_small(std::uint32_t shared, const void* global, bool valid) {
   emulation::copy_async(shared, global, kBytes, valid);
 }
+inline void cp_async_commit() { emulation::close_copy_group(); }
+template <int kPending>
+void cp_async_wait_group() {
+  emulation::wait_for_copy_groups(kPending);
+}
 inline void cp_async_wait_all() { emulation::wait_for_copies(); }
 
 }  // namespace ida::cuda
