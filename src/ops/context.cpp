@@ -24,7 +24,8 @@ void launch(Context& context, const Impl<Desc, Args>& impl, const Desc& desc, co
     workspace = {static_cast<std::byte*>(memory), static_cast<std::size_t>(workspace_bytes)};
   }
   if (!context.dry()) return impl.run(desc, args, {context.device, workspace, context.queue});
-  if (impl.prepare != nullptr)
+  // What was timed may turn out otherwise the next time.
+  if (impl.prepare != nullptr && !context.deterministic)
     context.preparations.push_back([&impl, desc, args](const Launch& scratch) { impl.prepare(desc, args, scratch); });
 }
 
