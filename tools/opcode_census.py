@@ -4,7 +4,7 @@
 Machine code is taken out of the objects' fatbins and read by nvdisasm; no GPU is needed. A line of the table is a kernel
 file and an architecture: its tensor-core opcodes, its atomic opcodes, and the kernels that use local memory (spilled
 registers, arrays indexed at run time). Floating-point atomics, whose order of additions is not fixed, fail whatever the
-table says. --write makes the table anew. Exit code 1 on any difference, 77 where there is no nvdisasm.
+table says. --write makes the table anew, but for architectures that were not built. Exit code 1 on any difference, 77 where there is no nvdisasm.
 
 Layout of a fatbin and of an instruction's text: read off nvcc 13.0 and nvdisasm 13.2.
 """
@@ -128,7 +128,7 @@ def take_census(nvdisasm, objects):
 
 def read_table(path):
     rows = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         if line and not line.startswith("#"):
             file, arch, *columns = line.split("\t")
             rows[file, arch] = columns
@@ -164,7 +164,9 @@ def main():
     objects = [path for path in arguments.objects if path.name.endswith(".cu.o")]
     found, findings = take_census(nvdisasm, objects)
     if arguments.write and not findings:
-        lines = ["\t".join([*key, *columns]) for key, columns in sorted(found.items())]
+        archs = {arch for _, arch in found}
+        kept = {key: columns for key, columns in read_table(arguments.table).items() if key[1] not in archs}
+        lines = ["\t".join([*key, *columns]) for key, columns in sorted((found | kept).items())]
         arguments.table.write_text("\n".join([HEADER, *lines]) + "\n", encoding="utf-8")
     elif not arguments.write:
         findings += differences(read_table(arguments.table), found)
@@ -172,7 +174,7 @@ def main():
         print(finding)
     if findings and not arguments.write:
         print(f"opcode_census: compiled by nvcc {arguments.nvcc or 'of an unknown version'}; where a difference is meant, "
-              "--write makes the table anew")
+              "the target opcode_census_table (here --write) makes the table anew")
     print(f"opcode_census: {len(found)} cubins, {len(findings)} findings")
     return 1 if findings else 0
 

@@ -28,7 +28,8 @@ void launch(Context& context, const Impl<Desc, Args>& impl, const Desc& desc, co
     if (context.queue != nullptr) context.queue->mark(op, impl.name);
     return;
   }
-  if (impl.prepare != nullptr)
+  // What was timed may turn out otherwise the next time.
+  if (impl.prepare != nullptr && !context.deterministic)
     context.preparations.push_back([&impl, desc, args](const Launch& scratch) { impl.prepare(desc, args, scratch); });
 }
 

@@ -40,6 +40,7 @@ TEST(BenchStepCommand, FiguresOfOneStep) {
                           "tokens_per_s",
                           "gemm_tflop_per_s",
                           "arena_bytes",
+                          "planned_bytes",
                           "device_bytes",
                           "losses",
                           "ops",
@@ -48,6 +49,8 @@ TEST(BenchStepCommand, FiguresOfOneStep) {
                           "fallbacks"})
     EXPECT_TRUE(figures.contains(key)) << key;
   EXPECT_EQ(figures["micro_batches"], 2);
+  EXPECT_EQ(figures["planned_bytes"], figures["arena_bytes"]);  // a processor holds nothing beside it
+  EXPECT_EQ(figures["deterministic"], false);
   EXPECT_EQ(figures["micro_batch_sequences"], 2);
   ASSERT_EQ(figures["step_ms"].size(), 1u);
   EXPECT_EQ(figures["median_step_ms"], figures["step_ms"][0]);

@@ -5,6 +5,7 @@
 
 #include "backend/cuda/attention_cudnn.h"
 #include "backend/cuda/attention_cudnn_problem.h"
+#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cuda_stream.h"
 #include "backend_cpu/attention_test_support.h"
 
@@ -158,14 +159,12 @@ class DeviceProblem {
 class CudnnAttentionTest : public testing::Test {
  protected:
   void SetUp() override {
-    int count = 0;
-    if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0) GTEST_SKIP() << "no CUDA device";
-    int major = 0;
-    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "cudaDeviceGetAttribute");
-    if (major != 9) GTEST_SKIP() << "not an sm_90 device";
+    const CudaSearch search = detect_cuda();
+    if (!search.device) GTEST_SKIP() << "no CUDA device: " << search.reason;
+    if (search.device->sm != 90) GTEST_SKIP() << "not an sm_90 device";
     if (cudnn() == nullptr) GTEST_SKIP() << "no cuDNN: " << cudnn_search_report();
     attention_ = std::make_unique<CudnnAttention>(*cudnn());
-    queue_ = std::make_unique<CudaQueue>(0);
+    queue_ = std::make_unique<CudaQueue>(*search.device);
     stream_ = queue_->stream();
   }
   void synchronize() { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }

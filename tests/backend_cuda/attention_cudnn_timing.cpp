@@ -19,8 +19,8 @@ class CudnnAttentionTiming : public CudnnAttentionTest {
   template <typename Body>
   double milliseconds(Body&& body) {
     constexpr int kRepeats = 20;
-    CudaEvent begin(0);
-    CudaEvent end(0);
+    CudaEvent begin(queue_->device());
+    CudaEvent end(queue_->device());
     for (int i = 0; i < 3; ++i) body();
     std::vector<double> times;
     for (int i = 0; i < kRepeats; ++i) {

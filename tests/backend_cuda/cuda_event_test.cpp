@@ -26,16 +26,16 @@ class CudaEventTest : public testing::Test {
   void SetUp() override {
     const CudaSearch search = detect_cuda();
     if (!search.device) GTEST_SKIP() << "no CUDA device: " << search.reason;
-    device_ = search.device->device_index;
+    device_ = *search.device;
   }
-  int device_ = 0;
+  runtime::DeviceInfo device_;
 };
 
 TEST_F(CudaEventTest, HoldsAnotherQueueAndTimesTheWork) {
   CudaQueue first(device_);
   CudaQueue second(device_);
-  CudaEvent begin(device_);
-  CudaEvent end(device_);
+  CudaEvent begin(device_.device_index);
+  CudaEvent end(device_.device_index);
   constexpr std::size_t kBytes = std::size_t{512} << 20;
   void* memory = nullptr;
   check(cudaMalloc(&memory, kBytes), "cudaMalloc");

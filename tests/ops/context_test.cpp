@@ -71,6 +71,19 @@ TEST_F(ContextTest, PlanRecordsWhoRefusedAndWhy) {
   EXPECT_EQ(row.refused[0].refusal.reason, "no such unit");
 }
 
+// A dry run notes what is to be timed before the first step; timing is no ground for bits that must repeat.
+TEST_F(ContextTest, NothingIsTimedWhereBitsMustRepeat) {
+  for (auto& impl : backend_.gemm) impl.prepare = run_total;
+  for (const bool deterministic : {false, true}) {
+    runtime::Arena dry;
+    Context planned(device_, backend_, dry);
+    planned.site_plan = &plan_;
+    planned.deterministic = deterministic;
+    gemm(planned, 0, Pass::kFprop, fprop(16));
+    EXPECT_EQ(planned.preparations.size(), deterministic ? 0u : 1u);
+  }
+}
+
 TEST_F(ContextTest, PlannedEngineRunsAndIsCounted) {
   gemm(context_, 0, Pass::kFprop, fprop(16));
   EXPECT_EQ(calls_of_picky, 1);

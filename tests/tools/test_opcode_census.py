@@ -61,6 +61,9 @@ class OpcodeCensusTest(TreeTest):
         self.write_table({(90, True): HEADER + PLAIN, (120, True): HEADER + PLAIN})
         code, output = self.census({(90, True): HEADER + PLAIN})
         self.assertEqual(code, 0, output)
+        self.write_table({(90, True): HEADER + PRODUCT})
+        rows = (self.root / "table.tsv").read_text().splitlines()[1:]
+        self.assertEqual(rows, ["rope\t120a\tHMMA.16816.F32.BF16\t-\t-", "rope\t90a\t-\t-\t-"])
 
     def test_differences_are_found(self):
         self.write_table({(90, True): HEADER + PLAIN})

@@ -195,7 +195,7 @@ std::vector<cublasLtMatmulAlgo_t> suggestions(cublasLtHandle_t handle, cublasLtM
 }  // namespace
 
 void GemmPlans::set_algorithm(Plan& plan, std::span<std::byte> scratch) {
-  const GemmChoice* stored = stored_->find(plan.name);
+  const GemmChoice* stored = scratch.empty() ? nullptr : stored_->find(plan.name);
   cublasLtMatmulHeuristicResult_t checked{};
   if (stored != nullptr && cublaslt()->algo_check(handle_, plan.op, plan.b.handle, plan.a.handle, plan.added.handle,
                                                   plan.c.handle, &stored->algo, &checked) == CUBLAS_STATUS_SUCCESS) {

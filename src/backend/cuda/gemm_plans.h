@@ -38,6 +38,8 @@ class GemmPlans {
   GemmPlans(const GemmPlans&) = delete;
   GemmPlans& operator=(const GemmPlans&) = delete;
 
+  // A problem that was not prepared takes the library's first suggestion, whatever lies on disk: under
+  // device.deterministic nothing is prepared, and the bits depend on problem, library and device alone.
   void run(const ops::GemmDesc& desc, const ops::GemmArgs& args, std::span<std::byte> workspace);
 
   // Chooses the algorithm of a problem, if there is no choice yet, by timing the library's candidates on made-up operands
