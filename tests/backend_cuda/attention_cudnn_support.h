@@ -164,7 +164,7 @@ class CudnnAttentionTest : public testing::Test {
     if (search.device->sm != 90) GTEST_SKIP() << "not an sm_90 device";
     if (cudnn() == nullptr) GTEST_SKIP() << "no cuDNN: " << cudnn_search_report();
     attention_ = std::make_unique<CudnnAttention>(*cudnn());
-    queue_ = std::make_unique<CudaQueue>(*search.device);
+    queue_ = std::make_unique<CudaQueue>(search.device->device_index);
     stream_ = queue_->stream();
   }
   void synchronize() { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }

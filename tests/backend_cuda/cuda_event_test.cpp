@@ -32,8 +32,8 @@ class CudaEventTest : public testing::Test {
 };
 
 TEST_F(CudaEventTest, HoldsAnotherQueueAndTimesTheWork) {
-  CudaQueue first(device_);
-  CudaQueue second(device_);
+  CudaQueue first(device_.device_index);
+  CudaQueue second(device_.device_index);
   CudaEvent begin(device_.device_index);
   CudaEvent end(device_.device_index);
   constexpr std::size_t kBytes = std::size_t{512} << 20;

@@ -36,7 +36,7 @@ class RecordingDevice : public cpu::CpuDevice {
   int runs = 0;
 };
 
-class StepGraphsTest : public testing::Test {
+class StepGraphsTest : public ::testing::Test {
  protected:
   void use(StepGraphs& graphs, const GraphKey& key) {
     graphs.run(key, [&] {
