@@ -1,5 +1,6 @@
 """The body of gpu_suite.sh."""
 import argparse
+import hashlib
 import json
 import pathlib
 import re
@@ -195,6 +196,13 @@ class Suite:
                                             "--out", str(peer_out)], 200)
                 peer = json.loads(peer_out.read_text()) if peer_out.exists() else None
             results[shape] = {"own": own, "torch": peer}
+            if shape == "smollm2-135m":  # what packing and determinism do to the time
+                for variant, more in {"8 documents a row": ["--documents", "8"],
+                                      "deterministic": ["--set", "device.deterministic=true"],
+                                      "without graphs": ["--set", "device.graphs=false"]}.items():
+                    name = f"step-{shape}-{variant.replace(' ', '-')}"
+                    results[shape][variant] = self.program_json(
+                        name, arguments + ["--steps", "5", "--warmup", "3", *more], 120)
             if own and peer:
                 best = max(r["tokens_per_s"] for r in peer["results"])
                 results[shape]["ratio"] = own["tokens_per_s"] / best

@@ -290,11 +290,14 @@ StepResult Engine::finish(const data::Batch& global, std::int64_t num_sources) {
   graphs_->run({.part = GraphKey::Part::kNorm}, [&] { optimizer_.enqueue_norm(*context_, buffers_.grads, state_); });
   result.grad_norm = optimizer_.read_norm(device_, state_);
   const std::int64_t tokens = batch_.tokens.cols;
-  for (std::int64_t i = 0; i < global.rows * global.seq_len; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    if (global.labels[at] == data::kIgnoreLabel) continue;
-    result.source_nll[global.source_of_token[at]] += slot(i / tokens).nll[i % tokens];
-    ++result.source_targets[global.source_of_token[at]];
+  for (std::int64_t begin = 0; begin < global.rows * global.seq_len; begin += tokens) {
+    const float* nll = slot(begin / tokens).nll;
+    for (std::int64_t i = 0; i < tokens; ++i) {
+      const auto at = static_cast<std::size_t>(begin + i);
+      if (global.labels[at] == data::kIgnoreLabel) continue;
+      result.source_nll[global.source_of_token[at]] += nll[i];
+      ++result.source_targets[global.source_of_token[at]];
+    }
   }
   result.loss =
       std::accumulate(result.source_nll.begin(), result.source_nll.end(), 0.0) / static_cast<double>(global.num_targets);
