@@ -48,7 +48,7 @@ THIRD_PARTY = [
     ("fmt/*", ["*"]),
     ("nlohmann/json_fwd.hpp", ["*"]),
     ("nlohmann/*", ["base", "text", "data", "metrics", "evidence", "model", "checkpoint", "train", "eval", "report",
-                    "apps"]),
+                    "backend/cuda", "apps"]),
     ("toml++/*", ["config"]),
     ("CLI/*", ["apps"]),
     ("sqlite3.h", ["evidence"]),

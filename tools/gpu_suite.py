@@ -153,7 +153,7 @@ class Suite:
         folder = self.folder / "runs"
         config = folder / "run.toml"
         folder.mkdir(exist_ok=True)
-        config.write_text(RUN_CONFIG.format(folder=folder, texts=json.dumps([str(f) for f in sorted(ROOT.glob("docs/*.md"))])))
+        config.write_text(RUN_CONFIG.format(folder=folder, texts=json.dumps([str(f.relative_to(ROOT)) for f in sorted(ROOT.glob("docs/*.md"))])))
         train = [self.options.program, "train", str(config)]
         self.run("train-whole", [*train, "--set", "run.name=whole"], 120)
         stopped = subprocess.Popen([*train, "--set", "run.name=stopped"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -169,7 +169,7 @@ class Suite:
         weights = {name: hashlib.sha256((folder / name / "checkpoints" / last / "model.safetensors").read_bytes()).hexdigest()
                    for name in ("whole", "stopped")}
         model = str(folder / "whole/checkpoints" / last)
-        ppl = self.program_json("eval", ["eval", "ppl", "--model", model, "--text", str(ROOT / "README.md"), "--window", "128"], 60)
+        ppl = self.program_json("eval", ["eval", "ppl", "--model", model, "--text", "README.md", "--window", "128"], 60)
         text = self.program_json("generate", ["generate", "--model", model, "--prompt", "The ", "--max-new-tokens", "16"], 60)
         if code != 75 or weights["whole"] != weights["stopped"]:
             self.failed.append(f"resume: exit code {code}, weights {weights}")
