@@ -4,6 +4,7 @@
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
+#include "ops/fill.h"
 #include "ops/gemm.h"
 #include "ops/optimizer.h"
 #include "ops/rms_norm.h"
@@ -27,6 +28,7 @@ struct Backend {
   AddList add;
   ConvertList convert;
   BiasGradList bias_grad;
+  FillList fill;
   SumSquaresList sum_squares;
   OptimizerList optimizer;
 };

@@ -191,6 +191,11 @@ void convert(Context& context, const ConvertDesc& desc, const ConvertArgs& args)
   dispatch(context, context.backend.convert, desc, args, "convert");
 }
 
+void fill(Context& context, const FillDesc& desc, const FillArgs& args) {
+  expect("fill", "y", args.y, 1, desc.size, DType::kF32);
+  dispatch(context, context.backend.fill, desc, args, "fill");
+}
+
 void bias_grad(Context& context, const BiasGradDesc& desc, const BiasGradArgs& args) {
   expect("bias_grad", "grad_y", args.grad_y, desc.rows, desc.cols, desc.dtype);
   expect("bias_grad", "grad_bias", args.grad_bias, 1, desc.cols, DType::kF32);

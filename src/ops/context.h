@@ -57,6 +57,7 @@ void embedding_backward(Context& context, const EmbeddingDesc& desc, const Embed
 void cross_entropy(Context& context, const CrossEntropyDesc& desc, const CrossEntropyArgs& args);
 void add(Context& context, const AddDesc& desc, const AddArgs& args);
 void convert(Context& context, const ConvertDesc& desc, const ConvertArgs& args);
+void fill(Context& context, const FillDesc& desc, const FillArgs& args);
 void bias_grad(Context& context, const BiasGradDesc& desc, const BiasGradArgs& args);
 void sum_squares(Context& context, const SumSquaresDesc& desc, const SumSquaresArgs& args);
 void optimizer_step(Context& context, const OptimizerDesc& desc, const OptimizerArgs& args);

@@ -33,6 +33,7 @@ std::string ConvertDesc::to_string() const {
   return fmt::format("{} -> {}[{}, {}]{}", dtype_name(from), dtype_name(to), rows, cols, accumulate ? " accumulated" : "");
 }
 std::string BiasGradDesc::to_string() const { return fmt::format("{}[{}, {}]", dtype_name(dtype), rows, cols); }
+std::string FillDesc::to_string() const { return fmt::format("f32[{}]", size); }
 std::string SumSquaresDesc::to_string() const { return fmt::format("f32[{}] of {} tensors", size, num_tensors); }
 std::string OptimizerDesc::to_string() const {
   return fmt::format("{} [{}] of {} tensors, weights {} state {}", kind == OptimizerKind::kAdamW ? "adamw" : "lion", size,

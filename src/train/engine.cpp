@@ -11,7 +11,6 @@
 #include "model/sites.h"
 #include "model/upload.h"
 #include "train/batch_layout.h"
-#include "train/initial_weights.h"
 
 namespace ida::train {
 namespace {
@@ -186,11 +185,16 @@ void Engine::set_masters(std::span<const float> masters) {
 void Engine::initialize(std::uint64_t seed) {
   for (std::size_t p = 0; p < table_.params.size(); ++p) {
     const model::ParamSpec& spec = table_.params[p];
-    for_each_initial_part(spec, p, seed, [&](std::int64_t begin, std::span<const float> values) {
-      write_buffer(state_.master.col_slice(spec.offset_elems + begin, std::ssize(values)), values.data());
-    });
+    const bool random = spec.init == model::InitKind::kNormal;
+    ops::fill(*context_, {.size = spec.numel()},
+              {.y = state_.master.col_slice(spec.offset_elems, spec.numel()),
+               .value = spec.init == model::InitKind::kOnes ? 1.0f : 0.0f,
+               .std_dev = random ? static_cast<float>(spec.init_std) : 0.0f,
+               .seed = seed,
+               .stream = p});
   }
   round_masters();
+  device_.synchronize();
 }
 
 void Engine::round_masters() {

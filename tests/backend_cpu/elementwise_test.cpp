@@ -1,5 +1,7 @@
 #include "backend/cpu/elementwise.h"
 
+#include "backend/cpu/fill.h"
+#include "base/rng.h"
 #include "op_test_support.h"
 
 namespace ida::cpu {
@@ -62,6 +64,20 @@ TEST(Elementwise, ConvertAccumulatesIntoF32Only) {
   for (const auto& impl : convert_impls()) {
     EXPECT_EQ(impl.supports({3, 21, DType::kF32, DType::kBF16, true}, {}).kind, ops::RefusalKind::kDType);
     EXPECT_EQ(impl.supports({3, 21, DType::kF32, DType::kI32, false}, {}).kind, ops::RefusalKind::kDType);
+  }
+}
+
+TEST(Elementwise, FillIsValuePlusNoise) {
+  for (const std::int64_t size : {1, 2, 77, 100001}) {
+    for_every_impl(fill_impls(), [&](auto run) {
+      HostTensor y(DType::kF32, 1, size);
+      run({size}, {.y = y.view(), .value = 0.25f, .std_dev = 0.5f, .seed = 42, .stream = 7});
+      y.for_each([&](auto r, auto c) {
+        EXPECT_EQ(f32_at(y, r, c), 0.25f + 0.5f * normal_at(42, 7, static_cast<std::uint64_t>(c)));
+      });
+      run({size}, {.y = y.view(), .value = 1.0f});
+      y.for_each([&](auto r, auto c) { EXPECT_EQ(f32_at(y, r, c), 1.0f); });
+    });
   }
 }
 

@@ -218,6 +218,20 @@ TEST_F(CudaTest, AddAndConvert) {
   }
 }
 
+TEST_F(CudaTest, FillWritesTheBitsOfTheCpu) {
+  for (const std::int64_t size : {1, 2, 129, 712 * 1000 + 1}) {
+    for (const float std_dev : {0.0f, 0.02f}) {
+      Twin y = twin(DType::kF32, 1, size);
+      const auto args = [&](const TensorView& to) {
+        return ops::FillArgs{.y = to, .value = 0.5f, .std_dev = std_dev, .seed = 42, .stream = 3};
+      };
+      ops::fill(cpu(), {.size = size}, args(y.cpu));
+      ops::fill(gpu(), {.size = size}, args(y.gpu));
+      EXPECT_TRUE(y.same_bits()) << size << " " << std_dev;
+    }
+  }
+}
+
 // One tensor, or from 1,000 elements on 70: of odd sizes, some empty, some off the 16-byte grid, gaps between them.
 std::vector<ops::TensorRange> tensors_of(std::int64_t size) {
   if (size < 1000) return {{.offset = 0, .size = size, .decay = 1}};

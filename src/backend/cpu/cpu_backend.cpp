@@ -4,6 +4,7 @@
 #include "backend/cpu/cross_entropy.h"
 #include "backend/cpu/elementwise.h"
 #include "backend/cpu/embedding.h"
+#include "backend/cpu/fill.h"
 #include "backend/cpu/gemm_blocked.h"
 #include "backend/cpu/gemm_definition.h"
 #include "backend/cpu/gemm_onednn.h"
@@ -48,6 +49,7 @@ ops::Backend make_cpu_backend(const runtime::DeviceInfo& device, const CpuBacken
           .add = add_impls(),
           .convert = convert_impls(),
           .bias_grad = bias_grad_impls(),
+          .fill = fill_impls(),
           .sum_squares = sum_squares_impls(),
           .optimizer = optimizer_impls()};
 }

@@ -108,6 +108,7 @@ ops::Backend make_cuda_backend(const runtime::DeviceInfo&) {
           .add = add_impls(),
           .convert = convert_impls(),
           .bias_grad = bias_grad_impls(),
+          .fill = fill_impls(),
           .sum_squares = sum_squares_impls(),
           .optimizer = optimizer_impls()};
 }

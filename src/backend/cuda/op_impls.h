@@ -16,6 +16,7 @@ ops::CrossEntropyList cross_entropy_impls();
 ops::AddList add_impls();
 ops::ConvertList convert_impls();
 ops::BiasGradList bias_grad_impls();
+ops::FillList fill_impls();
 ops::SumSquaresList sum_squares_impls();
 ops::OptimizerList optimizer_impls();
 ops::Impl<ops::GemmDesc, ops::GemmArgs> gemm_simt();
