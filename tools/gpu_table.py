@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""gpu_table.py FOLDER: the tables of docs/performance.md from a folder of step-SHAPE.json and torch-SHAPE.json."""
+"""gpu_table.py FOLDER [SUITE]: the tables of docs/performance.md, from a folder of step-SHAPE.json and torch-SHAPE.json, and
+from the gpu_suite.json SUITE that holds the benches of single ops."""
 import json
 import pathlib
 import sys
 
-GROUPS = [("matrix products", ("nvjet", "cublasLt", "splitK")), ("attention", ("cudnn", "transpose_f32", "AttentionTileShape", "build_lists", "row_terms")),
+GROUPS = [("matrix products", ("nvjet", "cublasLt", "splitK", "cutlass")), ("attention", ("cudnn", "transpose_f32", "AttentionTileShape", "build_lists", "row_terms")),
           ("optimizer and norm", ("optimizer", "sum_squares", "sum_partials")), ("other own kernels", ("",))]
 
 
@@ -29,6 +30,25 @@ def main() -> None:
             sums[group_of(kernel)] += total["ms"]
         idle = own["median_step_ms"] - sum(sums.values())
         print(f"| {shape} | " + " | ".join(f"{ms:.1f}" for ms in sums.values()) + f" | {idle:.1f} |")
+    phases = [("plan and memory", "plan_and_memory"), ("products timed", "timing_products"), ("weights", "weights"),
+              ("first step", "first_step")]
+    print("\n| shape | " + " | ".join(name for name, _ in phases) + " | sum |\n|---" + "|---" * (len(phases) + 1) + "|")
+    for shape, own in records.items():
+        print(f"| {shape} | " + " | ".join(f"{own['start_ms'][key]:.0f}" for _, key in phases)
+              + f" | {sum(own['start_ms'].values()):.0f} |")
+    if len(sys.argv) > 2:
+        memory_bound(json.loads(pathlib.Path(sys.argv[2]).read_text())["benches"]["pack"])
+
+
+def memory_bound(bench: dict) -> None:
+    """Ratio to the copy of the same run, an op a row, a problem's width a column."""
+    print(f"\ncopy: {bench['ceiling']:,.0f} {bench['unit']}\n")
+    ops = {}
+    for row in bench["rows"]:
+        ops.setdefault((row["op"], row["implementation"]), []).append((row["problem"], row["ratio"]))
+    print("| op | ratio to the copy |\n|---|---|")
+    for (op, _), problems in ops.items():
+        print(f"| {op} | " + "; ".join(f"{ratio:.2f} {problem}" for problem, ratio in problems) + " |")
 
 
 if __name__ == "__main__":
