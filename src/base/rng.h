@@ -13,12 +13,13 @@ namespace ida {
 
 using PhiloxBlock = std::array<std::uint32_t, 4>;
 
+template <int kRounds = 10>
 constexpr PhiloxBlock philox4x32(std::uint64_t key, std::uint64_t counter_hi, std::uint64_t counter_lo) {
   std::uint32_t k0 = static_cast<std::uint32_t>(key);
   std::uint32_t k1 = static_cast<std::uint32_t>(key >> 32);
   PhiloxBlock c = {static_cast<std::uint32_t>(counter_lo), static_cast<std::uint32_t>(counter_lo >> 32),
                    static_cast<std::uint32_t>(counter_hi), static_cast<std::uint32_t>(counter_hi >> 32)};
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     const std::uint64_t p0 = std::uint64_t{0xD2511F53} * c[0];
     const std::uint64_t p1 = std::uint64_t{0xCD9E8D57} * c[2];
     c = {static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<std::uint32_t>(p1),

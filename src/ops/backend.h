@@ -7,6 +7,7 @@
 #include "ops/fill.h"
 #include "ops/gemm.h"
 #include "ops/optimizer.h"
+#include "ops/quantize.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
 #include "ops/swiglu.h"
@@ -31,6 +32,8 @@ struct Backend {
   FillList fill;
   SumSquaresList sum_squares;
   OptimizerList optimizer;
+  QuantizeList quantize = {};
+  DequantizeList dequantize = {};
 };
 
 }  // namespace ida::ops

@@ -196,6 +196,35 @@ void fill(Context& context, const FillDesc& desc, const FillArgs& args) {
   dispatch(context, context.backend.fill, desc, args, "fill");
 }
 
+namespace {
+
+void expect_quantized(std::string_view op, const QuantizedView& view, const formats::QuantFormat& format,
+                      formats::ScaleLayout layout, std::int64_t rows, std::int64_t k) {
+  const ScalesShape scales = quantized_scales_shape(format, layout, rows, k);
+  expect(op, "codes", view.codes, rows, formats::code_row_bytes(format, k), DType::kU8);
+  expect(op, "scales", view.scales, scales.rows, scales.cols, scales.dtype);
+}
+
+}  // namespace
+
+void quantize(Context& context, const QuantizeDesc& desc, const QuantizeArgs& args) {
+  constexpr std::string_view kOp = "quantize";
+  expect(kOp, "x", args.x, desc.rows, desc.cols, desc.dtype);
+  if (desc.by_rows.grid != formats::ScaleGrid::kNone)
+    expect_quantized(kOp, args.by_rows, desc.by_rows, desc.layout, desc.rows, desc.cols);
+  if (desc.by_cols.grid != formats::ScaleGrid::kNone)
+    expect_quantized(kOp, args.by_cols, desc.by_cols, desc.layout, desc.cols, desc.rows);
+  if (desc.error_feedback) expect(kOp, "carry", args.carry, desc.rows, desc.cols, DType::kF32);
+  dispatch(context, context.backend.quantize, desc, args, kOp);
+}
+
+void dequantize(Context& context, const DequantizeDesc& desc, const DequantizeArgs& args) {
+  constexpr std::string_view kOp = "dequantize";
+  expect_quantized(kOp, args.x, desc.format, desc.layout, desc.rows, desc.cols);
+  expect(kOp, "y", args.y, desc.rows, desc.cols, desc.dtype);
+  dispatch(context, context.backend.dequantize, desc, args, kOp);
+}
+
 void bias_grad(Context& context, const BiasGradDesc& desc, const BiasGradArgs& args) {
   expect("bias_grad", "grad_y", args.grad_y, desc.rows, desc.cols, desc.dtype);
   expect("bias_grad", "grad_bias", args.grad_bias, 1, desc.cols, DType::kF32);

@@ -58,6 +58,8 @@ void cross_entropy(Context& context, const CrossEntropyDesc& desc, const CrossEn
 void add(Context& context, const AddDesc& desc, const AddArgs& args);
 void convert(Context& context, const ConvertDesc& desc, const ConvertArgs& args);
 void fill(Context& context, const FillDesc& desc, const FillArgs& args);
+void quantize(Context& context, const QuantizeDesc& desc, const QuantizeArgs& args);
+void dequantize(Context& context, const DequantizeDesc& desc, const DequantizeArgs& args);
 void bias_grad(Context& context, const BiasGradDesc& desc, const BiasGradArgs& args);
 void sum_squares(Context& context, const SumSquaresDesc& desc, const SumSquaresArgs& args);
 void optimizer_step(Context& context, const OptimizerDesc& desc, const OptimizerArgs& args);
