@@ -20,5 +20,6 @@ ops::FillList fill_impls();
 ops::SumSquaresList sum_squares_impls();
 ops::OptimizerList optimizer_impls();
 ops::Impl<ops::GemmDesc, ops::GemmArgs> gemm_simt();
+ops::Impl<ops::GemmDesc, ops::GemmArgs> gemm_emulated();
 
 }  // namespace ida::cuda
