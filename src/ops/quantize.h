@@ -18,9 +18,9 @@ namespace ida::ops {
 struct QuantizeDesc {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  DType dtype = DType::kBF16;    // of x: f32 or bf16
-  formats::QuantFormat by_rows;  // grid kNone: not wanted
-  formats::QuantFormat by_cols;
+  DType dtype = DType::kBF16;         // of x: f32 or bf16
+  formats::QuantFormat by_rows = {};  // grid kNone: not wanted
+  formats::QuantFormat by_cols = {};
   formats::ScaleLayout layout = formats::ScaleLayout::kRows;
   bool has_amax = false;  // the tensor's amax is given by whoever made x; not with a Hadamard transform
   bool has_prescale = false;
@@ -57,7 +57,7 @@ struct QuantizeArgs {
 struct DequantizeDesc {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  formats::QuantFormat format;
+  formats::QuantFormat format = {};
   formats::ScaleLayout layout = formats::ScaleLayout::kRows;
   DType dtype = DType::kBF16;  // of y
   bool with_tensor_scale = true;
