@@ -15,13 +15,16 @@ struct Options {
   bool prescale = false;
   bool two_level = false;
   bool outliers = false;
+  std::uint64_t seed = eval::CliffOptions{}.seed;
   std::string backend = "auto";
   std::string out;
 };
 
 ExitCode run_cliff(const Options& options, const Program& program) {
-  eval::CliffOptions cliff{
-      .format = *formats::format_of_name(options.format), .prescale = options.prescale, .outliers = options.outliers};
+  eval::CliffOptions cliff{.format = *formats::format_of_name(options.format),
+                           .prescale = options.prescale,
+                           .outliers = options.outliers,
+                           .seed = options.seed};
   if (options.two_level && cliff.format.grid != formats::ScaleGrid::kNv16)
     fail_usage("--two-level: {} has no tensor scale; it goes with --format nvfp4", options.format);
   cliff.format.two_level = options.two_level;
@@ -64,7 +67,8 @@ void add_probe(CLI::App& root, Program& program) {
       ->check(CLI::IsMember({"nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2"}));
   command->add_flag("--prescale", options->prescale, "multiply by 2^round(log2(4 / amax)) before, undo it after");
   command->add_flag("--two-level", options->two_level, "nvfp4 with its f32 scale of the tensor; without it that is 1");
-  command->add_flag("--outliers", options->outliers, "one value in 100,000 is 1,000 standard deviations");
+  command->add_flag("--outliers", options->outliers, "one value in 100,000 is multiplied by 1,000");
+  command->add_option("--seed", options->seed, "of the values");
   command->add_option("--backend", options->backend, "auto, cpu or cuda")->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   add_out(*command, options->out);
 }

@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kSide = 1024;
 constexpr std::int64_t kValues = kSide * kSide;
 constexpr std::uint64_t kOutlierEvery = 100000;
-constexpr float kOutlier = 1000.0f;
+constexpr float kOutlierFactor = 1000.0f;
 
 struct Draw {
   std::vector<float> normal;
@@ -30,7 +30,7 @@ Draw draw(const CliffOptions& options) {
   if (!options.outliers) return d;
   for (std::size_t i = 0; i < d.normal.size(); ++i) {
     d.outlier[i] = bounded_at(options.seed, 1, i, kOutlierEvery) == 0;
-    if (d.outlier[i]) d.normal[i] = std::copysign(kOutlier, d.normal[i]);
+    if (d.outlier[i]) d.normal[i] *= kOutlierFactor;
   }
   return d;
 }

@@ -9,10 +9,10 @@
 namespace ida::eval {
 
 struct CliffOptions {
-  formats::QuantFormat format;
+  formats::QuantFormat format = {};
   bool prescale = false;  // by 2^round(log2(4 / amax)) of the values themselves
-  bool outliers = false;  // one value in 100,000 is 1,000 or -1,000
-  std::uint64_t seed = 42;
+  bool outliers = false;  // one value in 100,000 is multiplied by 1,000
+  std::uint64_t seed = 1;
 };
 
 struct CliffRow {

@@ -118,7 +118,7 @@ struct Task {
 
   std::uint8_t code_of(float scaled, const Group& g, Index r, Index c) const {
     if (format.rounding == Rounding::kNearest) return encode(format.element, scaled);
-    const Index index = transposed ? (g.col + c) * desc.cols + g.row + r : (g.row + r) * desc.cols + g.col + c;
+    const Index index = (g.row + r) * k + g.col + c;
     return encode_drawn(format.element, scaled, random_bits(key, static_cast<std::uint64_t>(index)));
   }
 
@@ -204,7 +204,7 @@ struct Task {
     if (desc.has_prescale) factor = exp2_f32(*args.prescale);
     key = {
         .seed = args.seed, .tensor = 2 * args.tensor + (transposed ? 1 : 0), .step = args.step != nullptr ? *args.step : 0};
-    signs = format.hadamard == Hadamard::kFixedSigns ? kHadamardSigns : hadamard_signs(args.seed, args.tensor);
+    signs = format.hadamard == Hadamard::kFixedSigns ? kHadamardSigns : hadamard_signs(args.seed, key.step);
     const bool by_tensor = format.grid == ScaleGrid::kTensor;
     const bool two_level = format.grid == ScaleGrid::kNv16 && format.two_level;
     if (by_tensor || two_level) {
