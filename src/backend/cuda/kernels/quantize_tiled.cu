@@ -52,7 +52,7 @@ struct Rules {
 };
 
 // The block's shared memory beside tile and random bits.
-struct Shared {
+struct alignas(16) Shared {
   std::uint8_t scales[2][kTile * 8];  // of rows, of columns: [128, scales of a row in the tile]
   float encode[2][kTile];             // kFixed
   std::uint32_t amax[kThreads];
@@ -412,7 +412,7 @@ __device__ inline void store_tensor_scale(const Direction& d, bool wanted, float
 
 template <typename E, Grid G>
 __global__ void __launch_bounds__(kThreads, 3) quantize_tile_kernel(Params p) {
-  __shared__ __align__(16) Shared shared;
+  __shared__ Shared shared;
   auto* memory = static_cast<unsigned char*>(dynamic_shared());
   const std::int64_t row0 = std::int64_t{blockIdx.y} * kTile;
   const std::int64_t col0 = std::int64_t{blockIdx.x} * kTile;
@@ -558,7 +558,8 @@ __global__ void __launch_bounds__(kThreads) measure_transform_kernel(Direction d
   if (threadIdx.x % kWarpSize == 0) atomicMax(const_cast<std::uint32_t*>(d.amax), most);
 }
 
-cudaError_t measure(const Params& p, cudaStream_t stream) {
+// Measures what is not given. Both directions share a tensor's amax unless one is transformed.
+cudaError_t measure(Params& p, cudaStream_t stream) {
   Measure m{.d = p.rows, .tensor = nullptr, .rows = nullptr, .cols = nullptr};
   for (const auto& [wanted, d, row_maxima] :
        {std::tuple{p.has_rows, &p.rows, &m.rows}, std::tuple{p.has_cols, &p.cols, &m.cols}}) {
@@ -570,8 +571,10 @@ cudaError_t measure(const Params& p, cudaStream_t stream) {
         return error;
     } else if (d->out.format.grid == ScaleGrid::kRow) {
       *row_maxima = target;
-    } else {
+    } else if (m.tensor == nullptr) {
       m.tensor = target;
+    } else {
+      d->amax = m.tensor;
     }
   }
   if (m.tensor == nullptr && m.rows == nullptr && m.cols == nullptr) return cudaSuccess;
@@ -602,7 +605,7 @@ cudaError_t launch_grid(const Params& p, ScaleGrid grid, cudaStream_t stream) {
 
 cudaError_t launch_quantize_tiled(const Quantize& a, cudaStream_t stream) {
   if (a.rows * a.cols == 0) return cudaSuccess;
-  const Params p{.rows = direction_by_rows(a),
+  Params p{.rows = direction_by_rows(a),
                  .cols = direction_by_cols(a),
                  .has_rows = a.by_rows.format.grid != ScaleGrid::kNone,
                  .has_cols = a.by_cols.format.grid != ScaleGrid::kNone};

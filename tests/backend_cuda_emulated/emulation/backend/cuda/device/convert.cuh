@@ -30,7 +30,7 @@ inline std::uint32_t f16_bits(float x) {
     return sign | static_cast<std::uint32_t>(std::nearbyint(static_cast<double>(magnitude) * 0x1p24));
   }
   const std::uint32_t m = bits & 0x7FFFFFFFu;
-  return sign | ((m + 0xFFFu + (m >> 13 & 1u)) >> 13) - (112u << 10);
+  return sign | (((m + 0xFFFu + (m >> 13 & 1u)) >> 13) - (112u << 10));
 }
 inline std::uint32_t cvt_f16x2_f32(float low, float high) { return f16_bits(high) << 16 | f16_bits(low); }
 inline float f16_low(std::uint32_t packed) { return to_f32(f16{static_cast<std::uint16_t>(packed)}); }
