@@ -61,6 +61,8 @@ __device__ inline GroupScale group_scale(const formats::QuantFormat& f, formats:
 template <typename E>
 __device__ inline std::uint8_t element_code(const formats::QuantFormat& f, const GroupScale& s, float x,
                                             std::uint32_t random) {
+  const bool nan_scale = f.grid == formats::ScaleGrid::kNv16 ? s.byte == formats::E4m3::kNanCode : s.encode == 0.0f;
+  if (nan_scale) return 0;
   if (f.rounding == formats::Rounding::kStochastic) return formats::encode_stochastic<E>(x * s.encode, random);
   if (f.grid == formats::ScaleGrid::kNv16) return formats::nvfp4_code_nearest(x, s.byte, s.tensor_scale);
   return formats::encode_nearest<E>(x * s.encode);

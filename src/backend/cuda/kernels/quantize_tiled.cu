@@ -128,15 +128,16 @@ __device__ void encode(const float* x, const TileScale& s, const Rules& r, bool 
                        std::uint32_t* words) {
   if (stochastic) {
     draw_codes<E>(x, s, random, words);
-    return;
-  }
-  if constexpr (!kIsE2m1<E>) {
+  } else if constexpr (!kIsE2m1<E>) {
     round_codes_fp8<E>(x, s.factor, words);
   } else {
     words[0] = kShort && (G != Grid::kNv || (!r.two_level && !s.exact)) ? e2m1_of_short(x, s.factor)
                                                                          : e2m1_of_any(x, s, G == Grid::kNv);
-    if (G == Grid::kNv && (s.byte == 0 || s.byte == formats::E4m3::kNanCode)) words[0] = 0;
   }
+  const bool none = G != Grid::kNv ? s.factor == 0.0f  // the NaN scale's
+                                   : s.byte == formats::E4m3::kNanCode || (s.byte == 0 && !stochastic);
+#pragma unroll
+  for (int i = 0; i < kCodeWords<E>; ++i) words[i] = none ? 0u : words[i];
 }
 
 __device__ inline float low_f32(std::uint32_t pair) { return bits_f32(pair << 16); }
