@@ -111,7 +111,9 @@ ops::Backend make_cuda_backend(const runtime::DeviceInfo&) {
           .bias_grad = bias_grad_impls(),
           .fill = fill_impls(),
           .sum_squares = sum_squares_impls(),
-          .optimizer = optimizer_impls()};
+          .optimizer = optimizer_impls(),
+          .quantize = quantize_impls(),
+          .dequantize = dequantize_impls()};
 }
 
 }  // namespace ida::cuda
