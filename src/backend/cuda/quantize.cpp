@@ -96,8 +96,9 @@ void dequantize(const ops::DequantizeDesc& desc, const ops::DequantizeArgs& args
 }  // namespace
 
 ops::QuantizeList quantize_impls() {
-  return {{.name = "own.quantize_tiled", .supports = takes_tiles, .workspace_bytes = workspace_bytes, .run = quantize_tiled},
-          {.name = "own.quantize", .supports = any_shape, .workspace_bytes = workspace_bytes, .run = quantize}};
+  return {
+      {.name = "own.quantize_tiled", .supports = takes_tiles, .workspace_bytes = workspace_bytes, .run = quantize_tiled},
+      {.name = "own.quantize", .supports = any_shape, .workspace_bytes = workspace_bytes, .run = quantize}};
 }
 ops::DequantizeList dequantize_impls() {
   return {{.name = "own.dequantize", .supports = any_shape, .workspace_bytes = nullptr, .run = dequantize}};

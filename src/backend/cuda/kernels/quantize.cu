@@ -1,9 +1,8 @@
 // Any problem: every choice, any size and stride, f32 and bf16. A group is the elements that share a scale (a piece of
 // them where a tensor or row shares one); a few lanes of a warp take a group, 16 elements along K at a time, once for the
 // largest magnitude and once for the codes. Compiled with --fmad=false: the bits are those of the CPU.
-#include "backend/cuda/kernels/quantize.h"
-
 #include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/kernels/quantize.h"
 #include "backend/cuda/kernels/quantize_chunk.cuh"
 
 namespace ida::cuda {
@@ -216,8 +215,9 @@ cudaError_t launch_zero_scale_padding(const Direction& d, cudaStream_t stream) {
   const bool padded = per_row % 4 != 0 || (bytes && d.rows % 128 != 0);
   if (d.out.layout == formats::ScaleLayout::kRows || !padded || (!bytes && f.grid != ScaleGrid::kBlock128))
     return cudaSuccess;
-  return launch_kernel(zero_padding_kernel, dim3(grid_for(ceil_div(d.rows, 128) * 128 * ceil_div(per_row, 4) * 4, kThreads)),
-                       kThreads, 0, stream, d);
+  return launch_kernel(zero_padding_kernel,
+                       dim3(grid_for(ceil_div(d.rows, 128) * 128 * ceil_div(per_row, 4) * 4, kThreads)), kThreads, 0,
+                       stream, d);
 }
 
 cudaError_t launch_zero_words(std::uint32_t* words, std::int64_t count, cudaStream_t stream) {
@@ -232,8 +232,7 @@ std::int64_t quantize_measured_words(const formats::QuantFormat& by_rows, const 
 
 cudaError_t launch_quantize(const Quantize& a, cudaStream_t stream) {
   if (a.rows * a.cols == 0) return cudaSuccess;
-  const std::int64_t words =
-      quantize_measured_words(a.by_rows.format, a.by_cols.format, a.rows, a.cols, a.amax != nullptr);
+  const std::int64_t words = quantize_measured_words(a.by_rows.format, a.by_cols.format, a.rows, a.cols, a.amax != nullptr);
   if (const cudaError_t error = launch_zero_words(a.measured, words, stream)) return error;
   return with_float_type(a.dtype, [&]<typename T>() {
     cudaError_t error = cudaSuccess;

@@ -35,10 +35,10 @@ __device__ inline formats::Amax chunk_amax(const Chunk& c) {
 
 // What the elements of a group share.
 struct GroupScale {
-  std::uint8_t byte = 0;       // of MX and NVFP4
-  float f32 = 1.0f;            // of the others
-  float encode = 1.0f;         // an element is encoded from its product with this
-  float tensor_scale = 1.0f;   // of NVFP4
+  std::uint8_t byte = 0;      // of MX and NVFP4
+  float f32 = 1.0f;           // of the others
+  float encode = 1.0f;        // an element is encoded from its product with this
+  float tensor_scale = 1.0f;  // of NVFP4
 };
 
 __device__ inline GroupScale group_scale(const formats::QuantFormat& f, formats::Amax amax, formats::Amax tensor_amax) {

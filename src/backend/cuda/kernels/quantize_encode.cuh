@@ -117,8 +117,7 @@ __device__ inline void draw_codes(const float* x, const TileScale& s, const std:
     words[0] = pack_counts(count, x);
   } else {
 #pragma unroll
-    for (int i = 0; i < kVecCodes; ++i)
-      count[i] = select_bits(0x7FFFFFFFu, count[i] << (24 - kDropped), f32_bits(x[i]));
+    for (int i = 0; i < kVecCodes; ++i) count[i] = select_bits(0x7FFFFFFFu, count[i] << (24 - kDropped), f32_bits(x[i]));
     words[0] = top_bytes(count[0], count[1], count[2], count[3]);
     words[1] = top_bytes(count[4], count[5], count[6], count[7]);
   }

@@ -23,8 +23,7 @@ constexpr int kRowsATurn = kThreads / kLanesARow;
 constexpr int kStrip = 32;  // rows of a thread's two columns
 constexpr int kPairs = kTile / 2;
 template <typename E>
-constexpr formats::Element kElement =
-    std::is_same_v<E, formats::E4m3> ? formats::Element::kE4m3 : formats::Element::kE5m2;
+constexpr formats::Element kElement = std::is_same_v<E, formats::E4m3> ? formats::Element::kE4m3 : formats::Element::kE5m2;
 constexpr int kTileBytes = kTile * kTile * 2;
 
 // How scales come about; kFixed: from an amax that is known before.
@@ -132,7 +131,7 @@ __device__ void encode(const float* x, const TileScale& s, const Rules& r, bool 
     round_codes_fp8<E>(x, s.factor, words);
   } else {
     words[0] = kShort && (G != Grid::kNv || (!r.two_level && !s.exact)) ? e2m1_of_short(x, s.factor)
-                                                                         : e2m1_of_any(x, s, G == Grid::kNv);
+                                                                        : e2m1_of_any(x, s, G == Grid::kNv);
   }
   const bool none = G != Grid::kNv ? s.factor == 0.0f  // the NaN scale's
                                    : s.byte == formats::E4m3::kNanCode || (s.byte == 0 && !stochastic);
@@ -177,7 +176,9 @@ __device__ inline void hadamard_of_lanes(float* x, std::uint32_t signs, bool upp
 }
 
 template <Grid G>
-inline constexpr int kBlockElems = G == Grid::kMx ? 32 : G == Grid::kNv ? 16 : 128;
+inline constexpr int kBlockElems = G == Grid::kMx   ? 32
+                                   : G == Grid::kNv ? 16
+                                                    : 128;
 
 // Random bits of eight elements.
 __device__ inline uint4 draw(const formats::RandomKey& key, std::int64_t index) {
@@ -246,15 +247,14 @@ __device__ void quantize_rows(const Direction& d, const Rules& r, const uint4* v
     }
     if (lane % kLanesABlock == 0) {
       if constexpr (G == Grid::kMx || G == Grid::kNv)
-        shared.scales[0][row * (kTile / kBlockElems<G>) + lane / kLanesABlock] = static_cast<std::uint8_t>(s.byte);
-      if constexpr (G == Grid::kVec128 || G == Grid::kBlock128)
-        reinterpret_cast<float*>(shared.scales[0])[row] = s.decode;
+        shared.scales[0][row * (kTile / kBlockElems<G>)+lane / kLanesABlock] = static_cast<std::uint8_t>(s.byte);
+      if constexpr (G == Grid::kVec128 || G == Grid::kBlock128) reinterpret_cast<float*>(shared.scales[0])[row] = s.decode;
     }
   }
 }
 
-// Swizzled place of 16-byte chunk `chunk` of column `col` among the staged codes: lanes that write neighbouring columns, and
-// lanes that read neighbouring chunks, meet in no bank.
+// Swizzled place of 16-byte chunk `chunk` of column `col` among the staged codes: lanes that write neighbouring columns,
+// and lanes that read neighbouring chunks, meet in no bank.
 template <typename E>
 __device__ int staged_chunk(int col, int chunk) {
   constexpr int kChunks = kIsE2m1<E> ? 4 : 8;
@@ -351,7 +351,7 @@ __device__ void quantize_cols(const Direction& d, const Rules& r, unsigned char*
 #pragma unroll
     for (int i = 0; i < kWords / 4; ++i)
       staged[staged_chunk<E>(2 * pair + c, strip * (kWords / 4) + i)] = {words[c][4 * i], words[c][4 * i + 1],
-                                                                        words[c][4 * i + 2], words[c][4 * i + 3]};
+                                                                         words[c][4 * i + 2], words[c][4 * i + 3]};
   }
   __syncthreads();
   constexpr int kChunks = kWords;  // 16-byte pieces of a column
@@ -607,12 +607,11 @@ cudaError_t launch_grid(const Params& p, ScaleGrid grid, cudaStream_t stream) {
 cudaError_t launch_quantize_tiled(const Quantize& a, cudaStream_t stream) {
   if (a.rows * a.cols == 0) return cudaSuccess;
   Params p{.rows = direction_by_rows(a),
-                 .cols = direction_by_cols(a),
-                 .has_rows = a.by_rows.format.grid != ScaleGrid::kNone,
-                 .has_cols = a.by_cols.format.grid != ScaleGrid::kNone};
+           .cols = direction_by_cols(a),
+           .has_rows = a.by_rows.format.grid != ScaleGrid::kNone,
+           .has_cols = a.by_cols.format.grid != ScaleGrid::kNone};
   if (!p.has_rows && !p.has_cols) return cudaSuccess;
-  const std::int64_t words =
-      quantize_measured_words(a.by_rows.format, a.by_cols.format, a.rows, a.cols, a.amax != nullptr);
+  const std::int64_t words = quantize_measured_words(a.by_rows.format, a.by_cols.format, a.rows, a.cols, a.amax != nullptr);
   if (const cudaError_t error = launch_zero_words(a.measured, words, stream)) return error;
   if (const cudaError_t error = measure(p, stream)) return error;
   if (p.has_rows)
