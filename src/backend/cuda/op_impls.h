@@ -19,6 +19,9 @@ ops::BiasGradList bias_grad_impls();
 ops::FillList fill_impls();
 ops::SumSquaresList sum_squares_impls();
 ops::OptimizerList optimizer_impls();
+ops::QuantizeList quantize_impls();
+ops::DequantizeList dequantize_impls();
 ops::Impl<ops::GemmDesc, ops::GemmArgs> gemm_simt();
+ops::Impl<ops::GemmDesc, ops::GemmArgs> gemm_emulated();
 
 }  // namespace ida::cuda

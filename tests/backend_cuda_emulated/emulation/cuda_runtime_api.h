@@ -40,6 +40,7 @@ inline const char* cudaGetErrorString(cudaError_t) { return "emulated"; }
 
 #define __global__
 #define __device__
+#define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __shared__ static
@@ -118,5 +119,10 @@ inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline int atomicAdd(int* target, int value) {
   const int old = *target;
   *target += value;
+  return old;
+}
+inline std::uint32_t atomicMax(std::uint32_t* target, std::uint32_t value) {
+  const std::uint32_t old = *target;
+  if (value > old) *target = value;
   return old;
 }

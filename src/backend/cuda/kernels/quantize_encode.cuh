@@ -1,0 +1,135 @@
+// Eight elements at a time to codes, in few instructions and in the bits of formats/block_rules.h.
+//
+// e2m1 has no conversion on sm_90. A magnitude q times the power of two that takes the format's smallest normal number to
+// f32's (or f16's) has bits that count the format's steps, below that number and above it: rounding is one addition.
+#pragma once
+#include "backend/cuda/device/arithmetic.cuh"
+#include "backend/cuda/device/convert.cuh"
+#include "backend/cuda/kernels/quantize_matrix.cuh"
+
+namespace ida::cuda {
+
+inline constexpr int kVecCodes = 8;  // elements of a 16-byte access to bf16
+
+template <typename E>
+inline constexpr bool kIsE2m1 = E::kExponentBits == 2;
+template <typename E>
+inline constexpr int kCodeWords = kIsE2m1<E> ? 1 : 2;  // of eight codes
+
+// What a block's elements need. `exact`: by the definition, not by the factor.
+struct TileScale {
+  float factor = 0.0f;
+  float tensor_scale = 1.0f;  // NVFP4
+  std::uint32_t byte = 0;     // MX, NVFP4
+  float decode = 1.0f;        // the others
+  bool exact = false;
+};
+
+__device__ inline float bits_f32(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+__device__ inline std::uint32_t f32_bits(float x) { return std::bit_cast<std::uint32_t>(x); }
+
+// Bits of `a` where the mask has ones, of `b` where it has zeros.
+__device__ inline std::uint32_t select_bits(std::uint32_t mask, std::uint32_t a, std::uint32_t b) {
+  return (a & mask) | (b & ~mask);
+}
+
+// The top bytes of four words, the first lowest.
+__device__ inline std::uint32_t top_bytes(std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
+  return permute_bytes(permute_bytes(a, b, 0x0073), permute_bytes(c, d, 0x0073), 0x5410);
+}
+
+// Eight e2m1 codes; count[i] holds the steps of |x[i]| from bit 22 on.
+__device__ inline std::uint32_t pack_counts(const std::uint32_t* count, const float* x) {
+  std::uint32_t pair[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const std::uint32_t codes = select_bits(0x0F000000u, count[2 * i] << 2, count[2 * i + 1] << 6);
+    const std::uint32_t signs = select_bits(0x0F000000u, f32_bits(x[2 * i]) >> 4, f32_bits(x[2 * i + 1]));
+    pair[i] = select_bits(0x77000000u, codes, signs);
+  }
+  return top_bytes(pair[0], pair[1], pair[2], pair[3]);
+}
+
+// Eight e2m1 codes by the definition.
+__attribute__((noinline)) __device__ inline std::uint32_t e2m1_code_exact(float x, bool by_quotient, float factor,
+                                                                          std::uint32_t byte, float tensor_scale) {
+  return by_quotient ? formats::nvfp4_code_nearest(x, static_cast<std::uint8_t>(byte), tensor_scale)
+                     : formats::encode_nearest<formats::E2m1>(x * factor);
+}
+
+// Ties decided in f16: for quotients that are a tie or 2^-8 of it away, as those of bf16 by a power of two or an e4m3 are.
+__device__ inline std::uint32_t e2m1_of_short(const float* x, float factor) {
+  const float f = factor * 0x1p-14f;
+  std::uint32_t t[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const std::uint32_t u = clamp_f16x2(cvt_f16x2_f32(x[2 * i] * f, x[2 * i + 1] * f), 0x0E000E00u);
+    t[i] = u + 0x00FF00FFu + (u >> 9 & 0x00010001u);
+  }
+  const std::uint32_t p = permute_bytes(t[0], t[1], 0x7351);
+  const std::uint32_t q = permute_bytes(t[2], t[3], 0x7351);
+  const std::uint32_t even = permute_bytes(p, q, 0x5410);
+  const std::uint32_t odd = permute_bytes(p, q, 0x7632);
+  const std::uint32_t low = select_bits(0x07070707u, even >> 1, even >> 4);
+  const std::uint32_t high = select_bits(0x70707070u, odd << 3, odd);
+  return select_bits(0x0F0F0F0Fu, low, high);
+}
+
+// Any quotient: where x * factor comes near a tie the definition decides.
+__device__ inline std::uint32_t e2m1_of_any(const float* x, const TileScale& s, bool by_quotient) {
+  constexpr std::uint32_t kWindow = 8;  // units of the last place: the factor is off by 2, the product by half
+  std::uint32_t count[kVecCodes];
+  std::uint32_t nearest = 0xFFFFFFFFu;
+#pragma unroll
+  for (int i = 0; i < kVecCodes; ++i) {
+    const std::uint32_t q = f32_bits(fabsf(x[i] * s.factor) * 0x1p-126f);
+    const std::uint32_t steps = q < 7u << 22 ? q : 7u << 22;
+    const std::uint32_t distance = steps * 1024u - (0x200000u - kWindow) * 1024u;
+    nearest = distance < nearest ? distance : nearest;
+    count[i] = steps + 0x200000u;
+  }
+  if (nearest < 2 * kWindow * 1024u || s.exact) {
+    std::uint32_t word = 0;
+#pragma unroll
+    for (int i = 0; i < kVecCodes; ++i)
+      word |= e2m1_code_exact(x[i], by_quotient, s.factor, s.byte, s.tensor_scale) << 4 * i;
+    return word;
+  }
+  return pack_counts(count, x);
+}
+
+// Drawn: the random bits of two elements a word. Below the smallest normal number the definition compares the other way
+// round, which is the complement; a product rounded up keeps what lies beyond the last bit.
+template <typename E>
+__device__ inline void draw_codes(const float* x, const TileScale& s, const std::uint32_t* random, std::uint32_t* words) {
+  constexpr int kDropped = 23 - E::kMantissaBits;
+  constexpr float kToF32 = formats::exp2_f32(-126 - (1 - E::kBias));
+  std::uint32_t count[kVecCodes];
+#pragma unroll
+  for (int i = 0; i < kVecCodes; ++i) {
+    const float q = fabsf(x[i] * s.factor);
+    const std::uint32_t steps = f32_bits(mul_up(q < E::kMax ? q : E::kMax, kToF32));
+    const std::uint32_t r = i % 2 == 0 ? random[i / 2] & 0xFFFFu : random[i / 2] >> 16;
+    const std::uint32_t add = r << (kDropped - 16) | 1u << (kDropped - 17);
+    count[i] = steps + (steps < 0x00800000u ? add ^ ((1u << kDropped) - 1u) : add);
+  }
+  if constexpr (kIsE2m1<E>) {
+    words[0] = pack_counts(count, x);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kVecCodes; ++i) count[i] = select_bits(0x7FFFFFFFu, count[i] << (24 - kDropped), f32_bits(x[i]));
+    words[0] = top_bytes(count[0], count[1], count[2], count[3]);
+    words[1] = top_bytes(count[4], count[5], count[6], count[7]);
+  }
+}
+
+template <typename E>
+__device__ inline void round_codes_fp8(const float* x, float factor, std::uint32_t* words) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const float* v = x + 4 * i;
+    words[i] = cvt_fp8x2<E>(v[0] * factor, v[1] * factor) | cvt_fp8x2<E>(v[2] * factor, v[3] * factor) << 16;
+  }
+}
+
+}  // namespace ida::cuda
