@@ -26,6 +26,7 @@ nb::ndarray<nb::numpy, T> make_array(std::initializer_list<std::size_t> shape) {
 }
 
 void bind_mxfp8_flat(nb::module_& module);
+void bind_quantize(nb::module_& module);
 void bind_safetensors(nb::module_& module);
 
 }  // namespace ida::python

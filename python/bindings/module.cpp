@@ -23,5 +23,6 @@ NB_MODULE(_engine, module) {
   nanobind::object corrupt_file_error = nanobind::module_::import_("ida_train.errors").attr("CorruptFileError");
   nanobind::register_exception_translator(ida::python::raise_as_python, corrupt_file_error.release().ptr());
   ida::python::bind_mxfp8_flat(module);
+  ida::python::bind_quantize(module);
   ida::python::bind_safetensors(module);
 }
