@@ -1,5 +1,8 @@
+#include <pthread.h>
+
 #include "arrays.h"
 #include "base/error.h"
+#include "base/parallel.h"
 
 namespace ida::python {
 namespace {
@@ -22,6 +25,8 @@ void raise_as_python(const std::exception_ptr& thrown, void* corrupt_file_error)
 NB_MODULE(_engine, module) {
   nanobind::object corrupt_file_error = nanobind::module_::import_("ida_train.errors").attr("CorruptFileError");
   nanobind::register_exception_translator(ida::python::raise_as_python, corrupt_file_error.release().ptr());
+  // The threads of a process do not follow it through a fork, and OpenMP's runtime would wait for them for ever.
+  pthread_atfork(nullptr, nullptr, [] { ida::set_num_threads(1); });
   ida::python::bind_mxfp8_flat(module);
   ida::python::bind_quantize(module);
   ida::python::bind_safetensors(module);

@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import tomllib
-import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -28,23 +27,29 @@ def python_of(environment):
     return environment / "bin" / "python"
 
 
+def has(environment, *arguments):
+    """Whether the environment's Python exists and succeeds with these arguments."""
+    python = python_of(environment)
+    return python.is_file() and subprocess.run([python, *arguments], capture_output=True, check=False).returncode == 0
+
+
 def install(environment, build_dir):
-    if not python_of(environment).is_file():
-        venv.create(environment, with_pip=True)
+    if not has(environment, "-m", "pip", "--version"):
+        created = subprocess.run([sys.executable, "-m", "venv", "--clear", environment], check=False)
+        if created.returncode != 0:
+            return 1
     pip = [str(python_of(environment)), "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
     if subprocess.run([*pip, "--retries", "2", *requirements()], check=False).returncode != 0:
         required = os.environ.get("IDA_PYTHON_TESTS") == "required"
-        print(f"{'FAILED' if required else 'skipped'}: PyPI gave none of {', '.join(requirements())}")
+        print(f"{'FAILED' if required else 'skipped'}: PyPI did not give {', '.join(requirements())}")
         return 1 if required else SKIPPED
-    # --no-build-isolation: with the requirements just installed. The environment's CMake files must be found first.
+    # --no-build-isolation: with the requirements just installed, so nothing is asked of PyPI again.
     return subprocess.run([*pip, "--no-build-isolation", "--no-deps", "--force-reinstall",
                            "--config-settings", f"build-dir={build_dir}", str(ROOT)], check=False).returncode
 
 
 def run(environment, module):
-    installed = python_of(environment).is_file() and subprocess.run(
-        [python_of(environment), "-c", "import ida_train, ml_dtypes"], capture_output=True, check=False).returncode == 0
-    if not installed:
+    if not has(environment, "-c", "import ida_train, ml_dtypes"):
         print("skipped: the package is not installed, see python.install")
         return 1 if os.environ.get("IDA_PYTHON_TESTS") == "required" else SKIPPED
     return subprocess.run([python_of(environment), "-m", "unittest", module], check=False).returncode

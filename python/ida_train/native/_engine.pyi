@@ -1,6 +1,8 @@
 """The engine's code. Arrays are row-major and of exactly the type named; nothing is converted."""
 from typing import Any
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +18,7 @@ def quantize(
     four_over_six: bool | None, seed: int, step: int, tensor: int, prescale: int | None,
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8] | NDArray[np.float32], NDArray[np.float32], int]: ...
 def dequantize(
-    codes: NDArray[np.uint8], scales: NDArray[np.uint8] | NDArray[np.float32], tensor_scale: NDArray[np.float32], *,
+    codes: NDArray[np.uint8], scales: NDArray[Any], tensor_scale: NDArray[np.float32], *,
     format: str, rows: int, k: int, layout: str, signs: int,
 ) -> NDArray[np.float32]: ...
 def unpack_nibbles(codes: NDArray[np.uint8], k: int) -> NDArray[np.uint8]: ...
