@@ -108,8 +108,7 @@ void quantize_scattered(const ops::QuantizeDesc& desc, const ops::QuantizeArgs& 
 }  // namespace
 
 ops::QuantizeList quantize_record_impls() {
-  return {
-      {.name = "own.scattered", .supports = takes_scattered, .workspace_bytes = nullptr, .run = quantize_scattered}};
+  return {{.name = "own.scattered", .supports = takes_scattered, .workspace_bytes = nullptr, .run = quantize_scattered}};
 }
 ops::QuantizeList quantize_impls() {
   return {

@@ -24,8 +24,7 @@ constexpr int kRowsATurn = kThreads / kLanesARow;
 constexpr int kStrip = 32;  // rows of a thread's two columns
 constexpr int kPairs = kTile / 2;
 template <typename E>
-constexpr formats::Element kElement =
-    std::is_same_v<E, formats::E4m3> ? formats::Element::kE4m3 : formats::Element::kE5m2;
+constexpr formats::Element kElement = std::is_same_v<E, formats::E4m3> ? formats::Element::kE4m3 : formats::Element::kE5m2;
 constexpr int kTileBytes = kTile * kTile * 2;
 
 // How scales come about; kFixed: from an amax that is known before.
@@ -141,7 +140,7 @@ __device__ void encode(const float* x, const TileScale& s, const Rules& r, bool 
     round_codes_fp8<E>(x, s.factor, words);
   } else {
     words[0] = kShort && (G != Grid::kNv || (!r.two_level && !s.exact)) ? e2m1_of_short(x, s.factor)
-                                                                         : e2m1_of_any(x, s, G == Grid::kNv);
+                                                                        : e2m1_of_any(x, s, G == Grid::kNv);
   }
   const bool none = G != Grid::kNv ? s.factor == 0.0f  // the NaN scale's
                                    : s.byte == formats::E4m3::kNanCode || (s.byte == 0 && !stochastic);
@@ -186,7 +185,9 @@ __device__ inline void hadamard_of_lanes(float* x, std::uint32_t signs, bool upp
 }
 
 template <Grid G>
-inline constexpr int kBlockElems = G == Grid::kMx ? 32 : G == Grid::kNv ? 16 : 128;
+inline constexpr int kBlockElems = G == Grid::kMx   ? 32
+                                   : G == Grid::kNv ? 16
+                                                    : 128;
 
 // Random bits of eight elements.
 __device__ inline uint4 draw(const formats::RandomKey& key, std::int64_t index) {
@@ -255,15 +256,14 @@ __device__ void quantize_rows(const Direction& d, const Rules& r, const uint4* v
     }
     if (lane % kLanesABlock == 0) {
       if constexpr (G == Grid::kMx || G == Grid::kNv)
-        shared.scales[0][row * (kTile / kBlockElems<G>) + lane / kLanesABlock] = static_cast<std::uint8_t>(s.byte);
-      if constexpr (G == Grid::kVec128 || G == Grid::kBlock128)
-        reinterpret_cast<float*>(shared.scales[0])[row] = s.decode;
+        shared.scales[0][row * (kTile / kBlockElems<G>)+lane / kLanesABlock] = static_cast<std::uint8_t>(s.byte);
+      if constexpr (G == Grid::kVec128 || G == Grid::kBlock128) reinterpret_cast<float*>(shared.scales[0])[row] = s.decode;
     }
   }
 }
 
-// Swizzled place of 16-byte chunk `chunk` of column `col` among the staged codes: lanes that write neighbouring columns, and
-// lanes that read neighbouring chunks, meet in no bank.
+// Swizzled place of 16-byte chunk `chunk` of column `col` among the staged codes: lanes that write neighbouring columns,
+// and lanes that read neighbouring chunks, meet in no bank.
 template <typename E>
 __device__ int staged_chunk(int col, int chunk) {
   constexpr int kChunks = kIsE2m1<E> ? 4 : 8;
@@ -358,7 +358,7 @@ __device__ void quantize_cols(const Direction& d, const Rules& r, unsigned char*
 #pragma unroll
     for (int i = 0; i < kWords / 4; ++i)
       staged[staged_chunk<E>(2 * pair + c, strip * (kWords / 4) + i)] = {words[c][4 * i], words[c][4 * i + 1],
-                                                                        words[c][4 * i + 2], words[c][4 * i + 3]};
+                                                                         words[c][4 * i + 2], words[c][4 * i + 3]};
   }
   __syncthreads();
   constexpr int kChunks = kWords;  // 16-byte pieces of a column
@@ -513,13 +513,13 @@ cudaError_t launch_tiles(const TileParams& p, cudaStream_t stream) {
   Kernel kernel = nullptr;
   if constexpr (G == Grid::kMx || G == Grid::kNv)
     kernel = kernel_of(rows, cols,
-                       ModePairs<E, G, kNearest, kOff, kOff, kNearest, kNearest, kNearest, kDrawn, kOff, kOff, kDrawn, kDrawn,
-                                 kDrawn, kOff, kNearestTransformed, kNearest, kNearestTransformed, kOff, kDrawnTransformed,
-                                 kDrawn, kDrawnTransformed>{});
+                       ModePairs<E, G, kNearest, kOff, kOff, kNearest, kNearest, kNearest, kDrawn, kOff, kOff, kDrawn,
+                                 kDrawn, kDrawn, kOff, kNearestTransformed, kNearest, kNearestTransformed, kOff,
+                                 kDrawnTransformed, kDrawn, kDrawnTransformed>{});
   else
-    kernel = kernel_of(rows, cols,
-                       ModePairs<E, G, kNearest, kOff, kOff, kNearest, kNearest, kNearest, kDrawn, kOff, kOff, kDrawn, kDrawn,
-                                 kDrawn>{});
+    kernel = kernel_of(
+        rows, cols,
+        ModePairs<E, G, kNearest, kOff, kOff, kNearest, kNearest, kNearest, kDrawn, kOff, kOff, kDrawn, kDrawn, kDrawn>{});
   const dim3 blocks(static_cast<unsigned>(p.rows.k / kTile), static_cast<unsigned>(p.rows.rows / kTile));
   const bool drawn = p.has_cols && p.cols.out.format.rounding == formats::Rounding::kStochastic;
   const int bytes = !p.has_cols ? 0 : drawn ? 2 * kTileBytes : kTileBytes;
