@@ -165,6 +165,7 @@ void add_bench_ops(CLI::App& group, Program& program) {
   pack->add_option("--rows", options->pack.rows, "tokens of a call")->check(CLI::PositiveNumber);
   add_sizes(*pack, "--hidden", options->pack.hidden_sizes, "hidden sizes");
   add_sizes(*pack, "--vocab", options->pack.vocab_sizes, "vocabularies of the cross-entropy; the last is the embedding's");
+  pack->add_option("--op", options->pack.only, "times only ops whose name begins so: quantize, rms_norm");
   add_machine(*pack, *options);
   add_common(*pack, *options);
 

@@ -39,6 +39,7 @@ struct PackBenchOptions {
   std::vector<std::int64_t> hidden_sizes = {512, 576, 2048};
   std::vector<std::int64_t> vocab_sizes = {8192, 49152};
   DType dtype = DType::kBF16;  // of activations and weights
+  std::string only;            // ops whose name begins so; empty: all
   int repeats = 5;
 };
 // Memory-bound ops; the ceiling is a copy within the device's memory. Bytes are what an op must read and write once.

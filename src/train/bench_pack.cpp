@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "base/rng.h"
+#include "train/bench_quantize.h"
 #include "train/op_timer.h"
 
 namespace ida::train {
@@ -183,6 +184,7 @@ struct Pack {
 
 OpBenchResult bench_pack(runtime::Device& device, const ops::Backend& backend, const PackBenchOptions& options) {
   OpTimer timer(device, backend, options.repeats);
+  timer.only = options.only;
   timer.measure_copy();
   const Pack pack{timer, options};
   for (const std::int64_t hidden : options.hidden_sizes) {
@@ -194,6 +196,8 @@ OpBenchResult bench_pack(runtime::Device& device, const ops::Backend& backend, c
   }
   for (const std::int64_t vocab_size : options.vocab_sizes) pack.cross_entropy(vocab_size);
   pack.parameters(options.hidden_sizes.back());
+  const std::int64_t hidden = options.hidden_sizes.back();
+  for (const std::int64_t cols : {hidden, intermediate_size(hidden)}) bench_quantize(timer, options.rows, cols);
   return std::move(timer.result);
 }
 

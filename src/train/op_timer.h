@@ -45,6 +45,7 @@ class OpTimer {
   template <typename Desc, typename Args>
   void time(const std::string& op, const ops::ImplList<Desc, Args>& list, const Desc& desc, double work,
             const std::function<Args(Operands&)>& make, const std::function<void(const Args&)>& prepare = {}) {
+    if (!op.starts_with(only)) return;
     for (std::size_t i = 0; i < list.size(); ++i) {
       const ops::Impl<Desc, Args>& impl = list[i];
       const ops::Refusal refusal = impl.supports(desc, device_.info());
@@ -92,6 +93,7 @@ class OpTimer {
   const ops::Backend& backend() const { return backend_; }
 
   OpBenchResult result;
+  std::string only;  // ops whose name begins otherwise are passed over
 
  private:
   void add_row(const std::string& op, const std::string& problem, std::string_view impl, double work,

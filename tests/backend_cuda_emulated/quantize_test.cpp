@@ -107,7 +107,9 @@ class CudaQuantize : public testing::Test {
     if (desc.error_feedback) want.carry = HostTensor(DType::kF32, desc.rows, desc.cols).randomize(5, 1e-3);
     const HostTensor carry = want.carry;
     run(cpu::quantize_impls().back(), desc, x, want, cpu::devices_of_every_isa()[0]);
-    for (const auto& impl : quantize_impls()) {
+    ops::QuantizeList impls = quantize_impls();
+    impls.push_back(quantize_record_impls().front());
+    for (const auto& impl : impls) {
       if (impl.supports(desc, emulated_device())) continue;
       Results got(desc);
       got.carry = carry;
@@ -141,7 +143,8 @@ TEST_F(CudaQuantize, TilesOfEveryFormatAndDirection) {
       }
     }
   }
-  EXPECT_EQ(compared_, 2 * 3 * 2 * 2 * static_cast<int>(std::size(kNames)));
+  constexpr int kRecorded = 2 * 3;  // layouts and MX formats, by columns, nearest
+  EXPECT_EQ(compared_, 2 * 3 * 2 * 2 * static_cast<int>(std::size(kNames)) + kRecorded);
 }
 
 TEST_F(CudaQuantize, TilesWithEveryChoice) {

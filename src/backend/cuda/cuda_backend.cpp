@@ -113,7 +113,8 @@ ops::Backend make_cuda_backend(const runtime::DeviceInfo&) {
           .sum_squares = sum_squares_impls(),
           .optimizer = optimizer_impls(),
           .quantize = quantize_impls(),
-          .dequantize = dequantize_impls()};
+          .dequantize = dequantize_impls(),
+          .quantize_record = quantize_record_impls()};
 }
 
 }  // namespace ida::cuda

@@ -93,8 +93,23 @@ void dequantize(const ops::DequantizeDesc& desc, const ops::DequantizeArgs& args
         "dequantize");
 }
 
+ops::Refusal takes_scattered(const ops::QuantizeDesc& desc, const runtime::DeviceInfo& device) {
+  if (const ops::Refusal refusal = takes_tiles(desc, device)) return refusal;
+  const QuantFormat& f = desc.by_cols;
+  if (desc.by_rows.grid != ScaleGrid::kNone || f.grid != ScaleGrid::kMx32 || f.hadamard != formats::Hadamard::kNone ||
+      f.rounding != formats::Rounding::kNearest || desc.has_prescale)
+    return {ops::RefusalKind::kShape, "scattered stores are kept for plain MX by columns"};
+  return ops::kAccepted;
+}
+void quantize_scattered(const ops::QuantizeDesc& desc, const ops::QuantizeArgs& args, const ops::Launch& launch) {
+  check(launch_quantize_scattered(problem_of(desc, args, launch), stream_of(launch)), "quantize");
+}
+
 }  // namespace
 
+ops::QuantizeList quantize_record_impls() {
+  return {{.name = "own.scattered", .supports = takes_scattered, .workspace_bytes = nullptr, .run = quantize_scattered}};
+}
 ops::QuantizeList quantize_impls() {
   return {
       {.name = "own.quantize_tiled", .supports = takes_tiles, .workspace_bytes = workspace_bytes, .run = quantize_tiled},

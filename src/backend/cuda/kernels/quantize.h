@@ -51,6 +51,10 @@ cudaError_t launch_quantize(const Quantize& args, cudaStream_t stream);
 inline constexpr int kQuantizeTile = 128;
 cudaError_t launch_quantize_tiled(const Quantize& args, cudaStream_t stream);
 
+// MX by columns, nearest, each code stored from the register it was made in: what scattered narrow stores cost. Kept for
+// bench pack.
+cudaError_t launch_quantize_scattered(const Quantize& args, cudaStream_t stream);
+
 struct Dequantize {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
