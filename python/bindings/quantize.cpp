@@ -154,6 +154,7 @@ nb::ndarray<nb::numpy, float> dequantize(const Input<std::uint8_t, 2>& codes, co
     fail_usage("scales: expected {} [{}, {}], got another type or [{}, {}]", dtype_name(shape.dtype), shape.rows,
                shape.cols, scales.shape(0), scales.shape(1));
   if (tensor_scale.size() != 1) fail_usage("tensor_scale: expected one value, got {}", tensor_scale.size());
+  if (signs >= 0 && k % 16 != 0) fail_usage("hadamard_signs: {} elements along K are no multiple of 16", k);
   nb::ndarray<nb::numpy, float> y = make_array<float>({extent(rows), extent(k)});
   ops::DequantizeArgs args;
   args.x.codes = matrix_view(const_cast<std::uint8_t*>(codes.data()), DType::kU8, rows, code_row_bytes(format, k));

@@ -3,6 +3,7 @@
 A matrix is cut into groups that share a scale; an element is a code of 8 or 4 bits; value = element * scale *
 tensor_scale. The rules are in docs/formats.md.
 """
+import math
 import operator
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -36,7 +37,7 @@ class Quantized:
     def matrix_shape(self) -> tuple[int, int]:
         """(rows, k) of the matrix that was quantised."""
         rows, cols = _folded(self.shape)
-        return (cols, rows) if self.axis == 0 else (rows, cols)
+        return (cols, rows) if _is_first_axis(self.axis, len(self.shape)) else (rows, cols)
 
     def unpacked_codes(self) -> NDArray[np.uint8]:
         """One code a byte, [rows, k]."""
@@ -66,10 +67,12 @@ def quantize(array: ArrayLike, format: FormatName, *, axis: int = -1,
 
     ValueError for an empty array, an unknown name or a choice the format does not have; TypeError for other types."""
     values = as_f32(array, "array")
-    if values.ndim == 0 or values.size == 0:
-        raise ValueError(f"array: expected at least one dimension and one element, got shape {list(values.shape)}")
-    by_cols = _is_first_axis(axis, values.ndim)
     matrix = values.reshape(_folded(values.shape))
+    by_cols = _is_first_axis(axis, values.ndim)
+    _require(str, format=format, rounding=rounding, layout=layout)
+    _require((str, type(None)), scale_rule=scale_rule, hadamard=hadamard)
+    _require((bool, type(None)), two_level=two_level, square_blocks=square_blocks, power_of_two=power_of_two,
+             four_over_six=four_over_six)
     for what, number in (("seed", seed), ("step", step), ("tensor", tensor)):
         if not 0 <= operator.index(number) <= _MAX_U64:
             raise ValueError(f"{what}: expected 0 to 2^64 - 1, got {number}")
@@ -90,8 +93,12 @@ def quantize(array: ArrayLike, format: FormatName, *, axis: int = -1,
 def dequantize(quantized: Quantized, *, undo_hadamard: bool = True) -> NDArray[np.float32]:
     """The values as f32 in the shape of the array that was quantised: element * scale * tensor_scale. A Hadamard transform
     is undone, in f32, unless the transformed values are asked for. ValueError where the arrays do not fit the shape."""
+    _require(Quantized, quantized=quantized)
+    _require(str, format=quantized.format, layout=quantized.layout)
     rows, k = quantized.matrix_shape
-    signs = quantized.hadamard_signs if undo_hadamard and quantized.hadamard_signs is not None else -1
+    signs = -1 if quantized.hadamard_signs is None or not undo_hadamard else operator.index(quantized.hadamard_signs)
+    if not -1 <= signs < 2**16:
+        raise ValueError(f"hadamard_signs: expected 16 bits, got {signs}")
     for what in ("codes", "scales", "tensor_scale"):
         array, rank = getattr(quantized, what), 1 if what == "tensor_scale" else 2
         if not isinstance(array, np.ndarray) or array.ndim != rank:
@@ -105,12 +112,19 @@ def dequantize(quantized: Quantized, *, undo_hadamard: bool = True) -> NDArray[n
     return (np.ascontiguousarray(values.T) if quantized.axis == 0 else values).reshape(quantized.shape)
 
 
+def _require(types: type | tuple[type, ...], **arguments: object) -> None:
+    for name, value in arguments.items():
+        if not isinstance(value, types):
+            known = types if isinstance(types, tuple) else (types,)
+            wanted = " or ".join("None" if known_type is type(None) else known_type.__name__ for known_type in known)
+            raise TypeError(f"{name}: expected {wanted}, got {type(value).__name__}")
+
+
 def _folded(shape: tuple[int, ...]) -> tuple[int, int]:
     """(product of the leading dimensions, last dimension)"""
-    rows = 1
-    for extent in shape[:-1]:
-        rows *= extent
-    return rows, shape[-1]
+    if not shape or min(operator.index(extent) for extent in shape) < 1:
+        raise ValueError(f"shape: expected at least one dimension and one element, got {list(shape)}")
+    return math.prod(shape[:-1]), shape[-1]
 
 
 def _is_first_axis(axis: int, ndim: int) -> bool:

@@ -261,7 +261,7 @@ class RefusalTest(unittest.TestCase):
         self.assert_refused("expected float32, float16 or bfloat16, got float64", x.astype(np.float64), "mxfp8", error=TypeError)
         self.assert_refused("got int64", [[1, 2]], "mxfp8", error=TypeError)
         for empty in (np.float32(1), np.ones((0, 4), np.float32), np.ones((4, 0), np.float32)):
-            self.assert_refused("array: expected at least one dimension and one element", empty, "mxfp8")
+            self.assert_refused("shape: expected at least one dimension and one element", empty, "mxfp8")
         for axis in (1.5, "0"):
             self.assert_refused("", x, "mxfp8", axis=axis, error=TypeError)
         self.assert_refused("axis: expected the last dimension", x, "mxfp8", axis=2)
@@ -276,6 +276,15 @@ class RefusalTest(unittest.TestCase):
         self.assert_refused("hadamard: expected one of", x, "mxfp8", hadamard="random")
         self.assert_refused("layout: expected one of 'rows', 'product', got 'tiled'", x, "mxfp8", layout="tiled")
         self.assert_refused("prescale: expected an exponent or 'auto', got 'on'", x, "mxfp8", prescale="on")
+
+    def test_types_of_choices(self):
+        x = np.ones((2, 32), np.float32)
+        for choice, words in (({"two_level": "yes"}, "two_level: expected bool or None, got str"),
+                              ({"rounding": None}, "rounding: expected str, got NoneType"),
+                              ({"hadamard": 1}, "hadamard: expected str or None, got int")):
+            self.assert_refused(words, x, "nvfp4", error=TypeError, **choice)
+        self.assert_refused("format: expected str, got int", x, 8, error=TypeError)
+        self.assert_refused("quantized: expected Quantized, got ndarray", x, error=TypeError, call=dequantize)
 
     def test_numbers(self):
         x = np.ones((2, 32), np.float32)
@@ -305,6 +314,12 @@ class RefusalTest(unittest.TestCase):
                  ({"format": "mxfp5"}, ValueError, "no format is called 'mxfp5'"),
                  ({"codes": got.codes.astype(np.int32)}, TypeError, "codes: expected uint8, got int32"),
                  ({"codes": got.codes[0]}, TypeError, "codes: expected a numpy array of 2 dimensions"),
+                 ({"shape": ()}, ValueError, "shape: expected at least one dimension"),
+                 ({"shape": (-3, 33)}, ValueError, "shape: expected at least one dimension"),
+                 ({"shape": (1, 3, 33), "axis": 0}, ValueError, "axis: expected the last dimension"),
+                 ({"hadamard_signs": 1}, ValueError, "hadamard_signs: 33 elements along K are no multiple of 16"),
+                 ({"hadamard_signs": 2**16}, ValueError, "hadamard_signs: expected 16 bits"),
+                 ({"layout": None}, TypeError, "layout: expected str, got NoneType"),
                  ({"tensor_scale": np.ones(1)}, TypeError, "tensor_scale: expected float32, got float64")]
         for change, error, words in wrong:
             self.assert_refused(words, replace(got, **change), call=dequantize, error=error)

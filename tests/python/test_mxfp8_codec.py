@@ -184,6 +184,8 @@ class ReadTest(FileTest):
     def test_wrong_tensors(self):
         self.assert_corrupt("a.q_proj.weight: expected a matrix [in, out], got shape [2]",
                             [("a.q_proj.weight", "F8_E4M3", [2], b"\0\0"), ("a.q_proj.weight.scale", "U8", [1], b"\0")])
+        self.assert_corrupt("w: no array of 100 dimensions", [("w", "F32", [1] * 100, b"\0\0\0\0")])
+        self.assert_corrupt("w: no array of 3 dimensions", [("w", "F32", [0, 2**40, 2**40], b"")])
         self.assert_corrupt("w: F8_E5M2 is not an element type of this format", [("w", "F8_E5M2", [1], b"\0")])
 
     def test_files_that_are_no_safetensors(self):
@@ -235,6 +237,14 @@ class WriteTest(FileTest):
                                         for name, values in tensors.items()}, native_orientation=True)
         self.assertEqual(mxfp8_codec.data_sha256(again), mxfp8_codec.data_sha256(self.path))
 
+    def test_no_elements_and_no_dimensions(self):
+        write_mxfp8_safetensors(self.path, {"a.q_proj.weight": np.zeros((0, 3), np.float32), "one": np.float32(2),
+                                            "none": np.zeros(0, np.float32)})
+        tensors = read_mxfp8_safetensors(self.path)
+        self.assertEqual({name: values.shape for name, values in tensors.items()},
+                         {"a.q_proj.weight": (0, 3), "one": (), "none": (0,)})
+        self.assertEqual(tensors["one"], 2)
+
     def test_what_cannot_be_written_leaves_the_old_file(self):
         self.path.write_bytes(b"old")
         matrix = np.ones((2, 2), np.float32)
@@ -248,6 +258,9 @@ class WriteTest(FileTest):
             self.assertIn(words, str(caught.exception))
         with self.assertRaisesRegex(TypeError, "w: expected float32, float16 or bfloat16, got float64"):
             write_mxfp8_safetensors(self.path, {"w": np.ones(2)})
+        for names, notes in (({1: matrix}, None), ({"w": matrix}, {"step": 5})):
+            with self.assertRaisesRegex(TypeError, "names and metadata: expected str, got int"):
+                write_mxfp8_safetensors(self.path, names, metadata=notes)
         with self.assertRaises(OSError):
             write_mxfp8_safetensors(self.path.with_name("absent") / "file", {"w": matrix})
         self.assertEqual([self.path.read_bytes(), [entry.name for entry in self.path.parent.iterdir()]],

@@ -78,9 +78,13 @@ def read_mxfp8_safetensors(path: str | os.PathLike[str], *, native_orientation: 
         if name in companions.values():
             continue
         if name in companions:
-            values: NDArray[Any] = _decode(name_of_file, name, raw, stored[companions[name]][2]).reshape(shape)
+            flat: NDArray[Any] = _decode(name_of_file, name, raw, stored[companions[name]][2])
         else:
-            values = _plain(name_of_file, name, dtype, raw).reshape(shape)
+            flat = _plain(name_of_file, name, dtype, raw)
+        try:
+            values = flat.reshape(shape)
+        except ValueError as error:  # numpy has fewer dimensions and smaller extents than the format allows
+            raise CorruptFileError(f"{name_of_file}: {name}: no array of {len(shape)} dimensions: {error}") from error
         if is_projection(name) and not native_orientation:
             if len(shape) != 2:
                 raise CorruptFileError(f"{name_of_file}: {name}: expected a matrix [in, out], got shape {list(shape)}")
@@ -97,6 +101,9 @@ def write_mxfp8_safetensors(path: str | os.PathLike[str], tensors: Mapping[str, 
     `native_orientation`. `metadata` is added to the file's. The file appears whole or not at all. ValueError for values
     that are not finite, for names that collide, for projections that are no matrices."""
     notes = {"format": "pt", **(metadata or {}), "weights_dtype": WEIGHTS_DTYPE}
+    for text in [*tensors, *notes, *notes.values()]:
+        if not isinstance(text, str):
+            raise TypeError(f"names and metadata: expected str, got {type(text).__name__} ({text!r})")
     if metadata and metadata.get("weights_dtype", WEIGHTS_DTYPE) != WEIGHTS_DTYPE:
         raise ValueError(f"metadata: weights_dtype is {WEIGHTS_DTYPE} in this file, got {metadata['weights_dtype']}")
     entries: dict[str, tuple[str, list[int], NDArray[np.uint8]]] = {}
