@@ -21,6 +21,8 @@ struct OpsOptions {
   std::string dtype = "bf16";
   train::PackBenchOptions pack;
   train::AttentionBenchOptions attention;
+  bool with_pack = false;
+  std::vector<std::int64_t> shapes;
   int repeats = 5;
   std::string out;
 };
@@ -72,7 +74,68 @@ ExitCode run_attention(OpsOptions& options, const Program& program) {
   return report(options, program, train::bench_attention(machine.device, machine.backend, options.attention));
 }
 
+double sum(const std::array<double, 3>& ms) { return ms[0] + ms[1] + ms[2]; }
+
+ExitCode run_gemm_pack(const OpsOptions& options, const Program& program) {
+  Machine machine = open_machine(options.backend, program.threads);
+  train::GemmPackOptions pack{.repeats = options.repeats};
+  if (!options.shapes.empty()) {
+    if (options.shapes.size() % 3 != 0)
+      fail_usage("--shapes: expected M,N,K for each, got {} numbers", options.shapes.size());
+    pack.shapes.clear();
+    for (std::size_t i = 0; i < options.shapes.size(); i += 3)
+      pack.shapes.push_back({options.shapes[i], options.shapes[i + 1], options.shapes[i + 2]});
+  }
+  const train::GemmPackResult result = train::bench_gemm_pack(machine.device, machine.backend, pack);
+  fmt::print("{}\n{:<36} {:<24} {:>9} {:>9} {:>9} {:>9} {:>7}  {}\n", result.device, "recipe", "m, n, k", "products",
+             "packs", "by pass", "step", "x bf16", "engine");
+  nlohmann::json rows = nlohmann::json::array();
+  std::map<std::string, double> totals;
+  std::vector<std::string> order;
+  double bf16_total = 0.0;
+  for (const train::GemmPackRow& r : result.rows) {
+    const std::string shape = fmt::format("{}, {}, {}", r.shape.m, r.shape.n, r.shape.k);
+    nlohmann::json row = {{"recipe", r.recipe}, {"m", r.shape.m}, {"n", r.shape.n}, {"k", r.shape.k}};
+    if (!r.refusal.empty()) {
+      fmt::print("{:<36} {:<24} {}\n", r.recipe, shape, r.refusal);
+      row["refusal"] = r.refusal;
+      rows.push_back(std::move(row));
+      continue;
+    }
+    const auto bf16 = std::find_if(result.rows.begin(), result.rows.end(), [&](const train::GemmPackRow& other) {
+      return other.recipe == "bf16" && other.shape.m == r.shape.m && other.shape.n == r.shape.n &&
+             other.shape.k == r.shape.k;
+    });
+    if (totals.count(r.recipe) == 0) order.push_back(r.recipe);
+    totals[r.recipe] += r.step_ms;
+    if (r.recipe == "bf16") bf16_total += r.step_ms;
+    const double ratio = bf16->step_ms / r.step_ms;
+    fmt::print("{:<36} {:<24} {:9.4f} {:9.4f} {:9.4f} {:9.4f} {:7.3f}  {}\n", r.recipe, shape, sum(r.product_ms),
+               sum(r.pack_ms), sum(r.path_ms), r.step_ms, ratio, r.engine);
+    row.update({{"engine", r.engine},
+                {"product_ms", r.product_ms},
+                {"pack_ms", r.pack_ms},
+                {"path_ms", r.path_ms},
+                {"step_ms", r.step_ms},
+                {"step_ratio_to_bf16", ratio}});
+    rows.push_back(std::move(row));
+  }
+  nlohmann::json sums = nlohmann::json::object();
+  for (const std::string& recipe : order) {
+    fmt::print("{:<36} {:<24} {:>39.4f} {:7.3f}\n", recipe, "all shapes", totals[recipe], bf16_total / totals[recipe]);
+    sums[recipe] = {{"step_ms", totals[recipe]}, {"ratio_to_bf16", bf16_total / totals[recipe]}};
+  }
+  write_figures(options.out, {{"command", program.argv},
+                              {"build", evidence::build_id().commit},
+                              {"device", result.device},
+                              {"passes", {"fprop", "dgrad", "wgrad"}},
+                              {"rows", rows},
+                              {"all_shapes", sums}});
+  return ExitCode::kDone;
+}
+
 ExitCode run_gemm(OpsOptions& options, const Program& program) {
+  if (options.with_pack) return run_gemm_pack(options, program);
   const std::string text = options.config.empty() ? "" : read_file(options.config, config::kMaxConfigBytes);
   const config::RunConfig config =
       config::read_run_config(text, options.config.empty() ? "bench" : options.config, options.overrides);
@@ -110,6 +173,13 @@ void add_bench_ops(CLI::App& group, Program& program) {
                                [options, &program] { return run_gemm(*options, program); });
   gemm->add_option("CONFIG", options->config, "run configuration, TOML; data and name are not needed");
   add_repeated(*gemm, "--set", options->overrides, "a.b=value: overrides a setting of the file; may be repeated");
+  gemm->add_flag("--with-pack", options->with_pack,
+                 "instead: low-precision products of five shapes with all that has to be done for them, beside bf16");
+  gemm->add_option("--shapes", options->shapes, "with --with-pack: M,N,K of each")
+      ->check(CLI::PositiveNumber)
+      ->delimiter(',');
+  gemm->add_option("--backend", options->backend, "with --with-pack: auto, cpu or cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   add_common(*gemm, *options);
 
   CLI::App* attention = add_command(group, "attention", "attention at the presets' heads against a square product", program,

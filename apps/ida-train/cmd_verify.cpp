@@ -12,6 +12,7 @@
 #include "common.h"
 #include "data/shard_index.h"
 #include "data/source_manifest.h"
+#include "eval/verify_formats.h"
 #include "train/convert.h"
 #include "train/golden.h"
 
@@ -74,6 +75,46 @@ void add_golden(CLI::App& group, Program& program) {
   command->add_option("--dtype", options->dtype, "compute type, f32 or bf16")->check(CLI::IsMember({"f32", "bf16"}));
   command->add_option("--rtol", options->rtol, "bar of the relative errors; late Lion losses keep 5e-3")
       ->check(CLI::PositiveNumber);
+  add_out(*command, options->out);
+}
+
+struct FormatsOptions {
+  std::string file;
+  std::string backend = "cpu";
+  std::string out;
+};
+
+ExitCode run_formats(const FormatsOptions& options, const Program& program) {
+  require_file(options.file, "a file of format cases");
+  Machine machine = open_machine(options.backend, program.threads);
+  const std::vector<eval::FormatCheck> checks = eval::verify_formats(options.file, machine.device, machine.backend);
+  nlohmann::json rows = nlohmann::json::array();
+  std::size_t num_failed = 0;
+  for (const eval::FormatCheck& check : checks) {
+    fmt::print("{:<6} {:<32} {} of {} codes and {} of {} scales differ{}{}\n", check.passed() ? "ok" : "FAILED", check.name,
+               check.wrong_codes, check.num_codes, check.wrong_scales, check.num_scales,
+               check.first.empty() ? "" : "; first: ", check.first);
+    num_failed += check.passed() ? 0 : 1;
+    rows.push_back({{"name", check.name},
+                    {"codes", check.num_codes},
+                    {"scales", check.num_scales},
+                    {"wrong_codes", check.wrong_codes},
+                    {"wrong_scales", check.wrong_scales},
+                    {"passed", check.passed()}});
+  }
+  fmt::print("{}: {} of {} cases equal to the last bit on {}\n", options.file, checks.size() - num_failed, checks.size(),
+             options.backend);
+  write_figures(options.out,
+                {{"file", options.file}, {"backend", options.backend}, {"passed", num_failed == 0}, {"checks", rows}});
+  return num_failed == 0 ? ExitCode::kDone : ExitCode::kRuntime;
+}
+
+void add_formats(CLI::App& group, Program& program) {
+  auto options = std::make_shared<FormatsOptions>();
+  CLI::App* command = add_command(group, "formats", "quantise given matrices and compare every code and scale", program,
+                                  [options, &program] { return run_formats(*options, program); });
+  command->add_option("FILE", options->file, "safetensors file of inputs, codes and scales")->required();
+  command->add_option("--backend", options->backend, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
   add_out(*command, options->out);
 }
 
@@ -232,6 +273,7 @@ void add_data_check(CLI::App& group, Program& program) {
 void add_verify(CLI::App& root, Program& program) {
   CLI::App* group = add_group(root, "verify", "check a model, a checkpoint, an export or a shard");
   add_golden(*group, program);
+  add_formats(*group, program);
   add_checkpoint(*group, program);
   add_export_check(*group, program);
   add_data_check(*group, program);

@@ -34,6 +34,7 @@ void add_verify(CLI::App& root, Program& program);
 void add_eval(CLI::App& root, Program& program);
 void add_generate(CLI::App& root, Program& program);
 void add_plan(CLI::App& root, Program& program);
+void add_probe(CLI::App& root, Program& program);
 void add_data(CLI::App& root, Program& program);
 void add_tokenizer(CLI::App& root, Program& program);
 void add_import(CLI::App& root, Program& program);

@@ -94,8 +94,8 @@ int run(int argc, char** argv) {
   root.footer(
       "Exit codes: 0 done, 1 run-time failure, 2 usage or config, 3 a gate refused, 4 corrupt data or checkpoint,\n"
       "75 stopped by a signal, saved, resumable. Results go to stdout, progress to stderr.");
-  for (const auto add : {add_train, add_plan, add_data, add_tokenizer, add_import, add_export, add_verify, add_eval,
-                         add_generate, add_report, add_doctor, add_bench})
+  for (const auto add : {add_train, add_plan, add_data, add_tokenizer, add_import, add_export, add_verify, add_probe,
+                         add_eval, add_generate, add_report, add_doctor, add_bench})
     add(root, program);
   if (const auto code = parse(root, argc, argv)) return *code;
   return static_cast<int>(program.body());

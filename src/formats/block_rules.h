@@ -103,9 +103,9 @@ constexpr float nvfp4_encode_factor(std::uint8_t scale, float tensor_scale) {
   return factor <= kMaxF32 ? factor : kMaxF32;
 }
 
-// Random bits of element `index` (row * cols + column in the matrix as it lies in memory) of a tensor in a step, for
-// encode_stochastic: 16 bits from Philox4x32 with 7 rounds (its authors' smallest that passes BigCrush), centred, so the
-// draw is unbiased to 2^-17 of the gap.
+// Random bits of element `index` (row * k + column of the quantised matrix) of a tensor in a step, for encode_stochastic:
+// 16 bits from Philox4x32 with 7 rounds (its authors' smallest that passes BigCrush), centred, so the draw is unbiased to
+// 2^-17 of the gap.
 struct RandomKey {
   std::uint64_t seed = 0;
   std::uint64_t tensor = 0;  // which tensor, and whether its rows or its columns are quantised
@@ -134,8 +134,9 @@ constexpr int prescale_exponent(Amax amax) {
 
 // Signs of the randomised Hadamard transform, bit i set where element i is negated. Fixed ones: those of TransformerEngine.
 inline constexpr std::uint16_t kHadamardSigns = 0xD7E8u;
-constexpr std::uint16_t hadamard_signs(std::uint64_t seed, std::uint64_t stream) {
-  return static_cast<std::uint16_t>(philox4x32(seed, stream, 0)[0]);
+// Seeded ones belong to a step, not to a tensor: both operands of a product must have the same.
+constexpr std::uint16_t hadamard_signs(std::uint64_t seed, std::uint64_t step) {
+  return static_cast<std::uint16_t>(philox4x32(seed, step, 0)[0]);
 }
 // x <- H16 diag(signs) x / 4, in f32, butterflies of stride 1, 2, 4, 8. Orthogonal: its inverse is diag(signs) H16 / 4.
 constexpr void hadamard16(float* x, std::uint16_t signs) {

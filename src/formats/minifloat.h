@@ -85,13 +85,14 @@ constexpr std::uint8_t with_sign(std::uint32_t code, std::uint32_t bits) {
 
 }  // namespace detail
 
-// Nearest, ties to even; what is larger than kMax becomes kMax; the sign is kept, that of zero too. NaN: the NaN code.
+// Nearest, ties to even; what is larger than kMax becomes kMax; the sign is kept, that of zero too. NaN: the NaN code,
+// positive, as conversion instructions give it.
 template <typename F>
 constexpr std::uint8_t encode_nearest(float x) {
   constexpr int kDropped = 23 - F::kMantissaBits;
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
-  if (magnitude > 0x7F800000u) return detail::with_sign<F>(F::kNanCode, bits);
+  if (magnitude > 0x7F800000u) return F::kNanCode;
   if (magnitude >= std::bit_cast<std::uint32_t>(F::kMax)) return detail::with_sign<F>(F::kMaxCode, bits);
   if (magnitude < std::bit_cast<std::uint32_t>(exp2_f32(1 - F::kBias))) {
     // Steps of the smallest subnormal; at most 2^kMantissaBits of them, so adding 2^23 rounds to an integer.
@@ -110,7 +111,7 @@ constexpr std::uint8_t encode_stochastic(float x, std::uint32_t random) {
   constexpr int kDropped = 23 - F::kMantissaBits;
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
-  if (magnitude > 0x7F800000u) return detail::with_sign<F>(F::kNanCode, bits);
+  if (magnitude > 0x7F800000u) return F::kNanCode;
   if (magnitude >= std::bit_cast<std::uint32_t>(F::kMax)) return detail::with_sign<F>(F::kMaxCode, bits);
   if (magnitude < std::bit_cast<std::uint32_t>(exp2_f32(1 - F::kBias))) {
     const float steps = std::bit_cast<float>(magnitude) * exp2_f32(F::kBias - 1 + F::kMantissaBits);

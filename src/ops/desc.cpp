@@ -6,9 +6,13 @@
 namespace ida::ops {
 
 std::string GemmDesc::to_string() const {
-  return fmt::format("{}[{},{}] = {}{}[{},{}] x {}{}[{},{}]{}{}{}", dtype_name(c_dtype), m, n, dtype_name(a_dtype),
-                     a_transposed ? "^T" : "", m, k, dtype_name(b_dtype), b_transposed ? "^T" : "", k, n,
-                     accumulate ? " + C" : "", has_bias ? " + bias" : "", has_residual ? " + residual" : "");
+  const auto operand = [](DType dtype, const formats::QuantFormat& format) {
+    return format.grid == formats::ScaleGrid::kNone ? std::string(dtype_name(dtype)) : formats::format_name(format);
+  };
+  return fmt::format("{}[{},{}] = {}{}[{},{}] x {}{}[{},{}]{}{}{}{}", dtype_name(c_dtype), m, n, operand(a_dtype, a_format),
+                     a_transposed ? "^T" : "", m, k, operand(b_dtype, b_format), b_transposed ? "^T" : "", k, n,
+                     accumulate ? " + C" : "", has_bias ? " + bias" : "", has_residual ? " + residual" : "",
+                     fast_accumulation ? " fast" : "");
 }
 std::string RmsNormDesc::to_string() const {
   return fmt::format("{}[{}, {} x {}] eps {}", dtype_name(dtype), rows, num_groups, cols, eps);

@@ -29,6 +29,39 @@ std::string DequantizeDesc::to_string() const {
                      with_tensor_scale ? "" : " without the tensor's scale");
 }
 
+namespace {
+
+Refusal refuse_format(const formats::QuantFormat& f, std::int64_t k) {
+  using enum formats::ScaleGrid;
+  if (f.grid == kNone) return kAccepted;
+  const bool fp4 = f.element == formats::Element::kE2m1;
+  if (f.grid == kNv16 && !fp4) return {RefusalKind::kDType, "nvfp4 has e2m1 elements"};
+  if (formats::has_f32_scales(f.grid) && fp4) return {RefusalKind::kDType, "f32 scales go with fp8 elements"};
+  if (f.square_blocks && f.grid != kMx32 && f.grid != kNv16)
+    return {RefusalKind::kDType, "square blocks are a choice of mxfp8, mxfp4 and nvfp4"};
+  if (f.four_over_six && (f.grid != kNv16 || f.rounding == formats::Rounding::kStochastic))
+    return {RefusalKind::kDType, "four-over-six is a choice of nvfp4 with nearest rounding"};
+  if (f.hadamard != formats::Hadamard::kNone && k % 16 != 0)
+    return {RefusalKind::kShape, "a Hadamard transform needs a multiple of 16 elements"};
+  return kAccepted;
+}
+
+}  // namespace
+
+Refusal refuse_choices(const QuantizeDesc& desc) {
+  using formats::Hadamard;
+  if (desc.dtype != DType::kF32 && desc.dtype != DType::kBF16) return {RefusalKind::kDType, "takes f32 and bf16"};
+  if (const Refusal refusal = refuse_format(desc.by_rows, desc.cols)) return refusal;
+  if (const Refusal refusal = refuse_format(desc.by_cols, desc.rows)) return refusal;
+  const bool transformed = desc.by_rows.hadamard != Hadamard::kNone || desc.by_cols.hadamard != Hadamard::kNone;
+  if (transformed && desc.has_amax) return {RefusalKind::kDType, "the amax given is not that of transformed values"};
+  if (!desc.error_feedback) return kAccepted;
+  if (desc.by_rows.grid == formats::ScaleGrid::kNone || desc.by_cols.grid != formats::ScaleGrid::kNone)
+    return {RefusalKind::kDType, "error feedback goes with rows alone"};
+  if (transformed || desc.has_amax) return {RefusalKind::kDType, "error feedback with a transform or a given amax"};
+  return kAccepted;
+}
+
 ScalesShape quantized_scales_shape(const formats::QuantFormat& format, formats::ScaleLayout layout, std::int64_t rows,
                                    std::int64_t k) {
   const std::int64_t scale_rows = formats::scale_rows(format, rows);

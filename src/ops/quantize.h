@@ -1,9 +1,10 @@
 // Quantises a matrix along its rows, along its columns, or both in one read, and widens it again.
 //
-// x is taken as x * 2^prescale (+ carry), cut into groups as the format's grid says, transformed where the format asks for
-// a Hadamard transform, and written as codes and scales: value = element * scale * tensor_scale. `by_cols` is the
+// x (+ carry) is taken times 2^prescale, cut into groups as the format's grid says, transformed where the format asks for a
+// Hadamard transform, and written as codes and scales: value = element * scale * tensor_scale. `by_cols` is the
 // quantisation of x^T, stored [cols, rows], so that either result has the dimension a product sums over contiguous.
 // Where cols (rows for by_cols) is no multiple of the block, the last block is shorter. Rules: formats/block_rules.h.
+// Error feedback: u = x + carry is quantised in place of x, and carry becomes u - value.
 #pragma once
 #include <string>
 
@@ -17,9 +18,9 @@ namespace ida::ops {
 struct QuantizeDesc {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  DType dtype = DType::kBF16;    // of x: f32 or bf16
-  formats::QuantFormat by_rows;  // grid kNone: not wanted
-  formats::QuantFormat by_cols;
+  DType dtype = DType::kBF16;         // of x: f32 or bf16
+  formats::QuantFormat by_rows = {};  // grid kNone: not wanted
+  formats::QuantFormat by_cols = {};
   formats::ScaleLayout layout = formats::ScaleLayout::kRows;
   bool has_amax = false;  // the tensor's amax is given by whoever made x; not with a Hadamard transform
   bool has_prescale = false;
@@ -34,6 +35,10 @@ struct QuantizedView {
   TensorView scales;              // quantized_scales_shape, f32 or u8
   float* tensor_scale = nullptr;  // [1]: NVFP4's tensor scale times the inverse of the prescale; 1 for other formats
 };
+
+// Why no implementation can quantise as asked: a combination that has no meaning, or a Hadamard transform whose dimension
+// is no multiple of 16.
+Refusal refuse_choices(const QuantizeDesc& desc);
 
 struct QuantizeArgs {
   TensorView x;                            // [rows, cols]
@@ -52,7 +57,7 @@ struct QuantizeArgs {
 struct DequantizeDesc {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  formats::QuantFormat format;
+  formats::QuantFormat format = {};
   formats::ScaleLayout layout = formats::ScaleLayout::kRows;
   DType dtype = DType::kBF16;  // of y
   bool with_tensor_scale = true;

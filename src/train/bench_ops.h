@@ -1,6 +1,7 @@
 // Times single ops on made-up values: every implementation that takes a problem, beside what the device can do at best,
 // measured in the same run.
 #pragma once
+#include <array>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,33 @@ OpBenchResult bench_pack(runtime::Device& device, const ops::Backend& backend, c
 // The matrix products of a configuration at its micro-batch, those of one shape once; the ceiling is a square product.
 OpBenchResult bench_gemm(const config::RunConfig& config, runtime::Device& device, const ops::Backend& backend,
                          int repeats);
+
+// y[m, n] = x[m, k] W[n, k]^T.
+struct GemmShape {
+  std::int64_t m = 0, n = 0, k = 0;
+};
+struct GemmPackOptions {
+  std::vector<GemmShape> shapes = {
+      {16384, 6144, 2048}, {16384, 2048, 2048}, {16384, 16384, 2048}, {16384, 2048, 8192}, {65536, 3072, 512}};
+  int repeats = 5;
+};
+struct GemmPackRow {
+  std::string recipe;  // "bf16", "fp8_tensor", ...
+  GemmShape shape = {};
+  std::string engine = {};
+  std::string refusal = {};  // where it cannot run here
+  // fprop, dgrad, wgrad: the product of packed operands; quantising its two operands; both.
+  std::array<double, 3> product_ms = {};
+  std::array<double, 3> pack_ms = {};
+  std::array<double, 3> path_ms = {};
+  double step_ms = 0.0;  // x, W and dy packed once in both directions, then the three products
+};
+struct GemmPackResult {
+  std::string device = {};
+  std::vector<GemmPackRow> rows = {};  // by recipe, then shape
+};
+// Low-precision products with all that has to be done for them, beside bf16.
+GemmPackResult bench_gemm_pack(runtime::Device& device, const ops::Backend& backend, const GemmPackOptions& options);
 
 struct AttentionBenchOptions {
   std::int64_t tokens = 16384;                              // of a call

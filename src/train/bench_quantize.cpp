@@ -51,12 +51,11 @@ struct QuantizeBench {
         reads * x + result_bytes(by_rows, desc.layout, rows, cols) + result_bytes(by_cols, desc.layout, cols, rows),
         [&](Operands& o) {
           const std::int32_t amax = 0x40C00000;  // 6.0
-          return ops::QuantizeArgs{
-              .x = o.random(DType::kBF16, rows, cols),
-              .by_rows = result(o, by_rows, desc.layout, rows, cols),
-              .by_cols = result(o, by_cols, desc.layout, cols, rows),
-              .amax = static_cast<const std::uint32_t*>(o.upload(DType::kI32, 1, 1, &amax).data),
-              .step = static_cast<const std::uint64_t*>(o.zero(DType::kI64, 1, 1).data)};
+          return ops::QuantizeArgs{.x = o.random(DType::kBF16, rows, cols),
+                                   .by_rows = result(o, by_rows, desc.layout, rows, cols),
+                                   .by_cols = result(o, by_cols, desc.layout, cols, rows),
+                                   .amax = static_cast<const std::uint32_t*>(o.upload(DType::kI32, 1, 1, &amax).data),
+                                   .step = static_cast<const std::uint64_t*>(o.zero(DType::kI64, 1, 1).data)};
         });
   }
 

@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::int64_t kPatternElems = 1 << 20;
 constexpr std::int64_t kRotatedBytes = std::int64_t{256} << 20;  // several times the largest cache
-constexpr std::int64_t kMaxSets = 64;
 constexpr std::int64_t kAlignment = 256;
 constexpr double kRepeatMs = 4.0;    // of calls in a row
 constexpr double kBudgetMs = 200.0;  // of all repeats, beyond the first call
@@ -63,10 +62,10 @@ TensorView Operands::upload(DType dtype, std::int64_t rows, std::int64_t cols, c
   return view;
 }
 
-OpTimer::Memory::Memory(runtime::Device& owner, std::int64_t set_bytes, std::int64_t workspace_bytes)
+OpTimer::Memory::Memory(runtime::Device& owner, std::int64_t set_bytes, std::int64_t workspace_bytes, std::int64_t max_sets)
     : device(owner),
       num_sets(
-          std::clamp<std::int64_t>((kRotatedBytes + set_bytes - 1) / std::max<std::int64_t>(set_bytes, 1), 1, kMaxSets)),
+          std::clamp<std::int64_t>((kRotatedBytes + set_bytes - 1) / std::max<std::int64_t>(set_bytes, 1), 1, max_sets)),
       size_bytes(num_sets * (set_bytes + kAlignment) + workspace_bytes + kAlignment),
       data(device.allocate(size_bytes)),
       arena(data, size_bytes) {}

@@ -74,16 +74,9 @@ class OpTimer {
     }
   }
 
-  runtime::Device& device() { return device_; }
-  const ops::Backend& backend() const { return backend_; }
-
-  OpBenchResult result;
-  std::string only;  // ops whose name begins otherwise are passed over
-
- private:
   // Sets of operands and a workspace in one allocation.
   struct Memory {
-    Memory(runtime::Device& owner, std::int64_t set_bytes, std::int64_t workspace_bytes);
+    Memory(runtime::Device& owner, std::int64_t set_bytes, std::int64_t workspace_bytes, std::int64_t max_sets = 64);
     ~Memory();
     Memory(const Memory&) = delete;
     Memory& operator=(const Memory&) = delete;
@@ -96,6 +89,13 @@ class OpTimer {
 
   // Milliseconds of one `call`, the median of the repeats; slow calls are repeated less.
   double median_ms(const std::function<void(std::int64_t)>& call);
+  runtime::Device& device() { return device_; }
+  const ops::Backend& backend() const { return backend_; }
+
+  OpBenchResult result;
+  std::string only;  // ops whose name begins otherwise are passed over
+
+ private:
   void add_row(const std::string& op, const std::string& problem, std::string_view impl, double work,
                const std::function<void(std::int64_t)>& call);
 

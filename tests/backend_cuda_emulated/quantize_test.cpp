@@ -1,5 +1,6 @@
 // Quantise and dequantise on the emulated device against the CPU's definition: every bit of codes and scales.
 #include "backend/cpu/quantize.h"
+
 #include "backend/cuda/op_impls.h"
 #include "backend_cpu/op_test_support.h"
 #include "formats/block_rules.h"
@@ -24,8 +25,8 @@ runtime::DeviceInfo emulated_device() {
 }
 
 QuantFormat named(std::string_view name) { return *formats::format_of_name(name); }
-constexpr std::string_view kNames[] = {"fp8_tensor", "fp8_tensor_e5m2",  "fp8_row", "fp8_vec128", "fp8_vec128_e5m2",
-                                       "fp8_block128", "mxfp8", "mxfp8_e5m2", "mxfp4", "nvfp4"};
+constexpr std::string_view kNames[] = {"fp8_tensor",   "fp8_tensor_e5m2", "fp8_row",    "fp8_vec128", "fp8_vec128_e5m2",
+                                       "fp8_block128", "mxfp8",           "mxfp8_e5m2", "mxfp4",      "nvfp4"};
 
 // A result in its own memory, NaN before it is written.
 struct Result {
@@ -90,12 +91,14 @@ class CudaQuantize : public testing::Test {
     const auto& b = want.bytes();
     for (std::size_t i = 0; i < a.size(); ++i)
       if (a[i] != b[i])
-        return fmt::format("byte {} of {}: {:02x}, expected {:02x}", i, a.size(), static_cast<int>(a[i]), static_cast<int>(b[i]));
+        return fmt::format("byte {} of {}: {:02x}, expected {:02x}", i, a.size(), static_cast<int>(a[i]),
+                           static_cast<int>(b[i]));
     return "none";
   }
   static void expect_same(const Result& got, const Result& want, const std::string& what) {
     EXPECT_TRUE(cpu::same_bits(got.codes, want.codes)) << what << " codes: " << first_difference(got.codes, want.codes);
-    EXPECT_TRUE(cpu::same_bits(got.scales, want.scales)) << what << " scales: " << first_difference(got.scales, want.scales);
+    EXPECT_TRUE(cpu::same_bits(got.scales, want.scales))
+        << what << " scales: " << first_difference(got.scales, want.scales);
     EXPECT_EQ(std::bit_cast<std::uint32_t>(got.tensor_scale), std::bit_cast<std::uint32_t>(want.tensor_scale)) << what;
   }
 
@@ -166,7 +169,7 @@ TEST_F(CudaQuantize, TilesWithEveryChoice) {
         expect_definition({.rows = 128, .cols = 256, .by_rows = plain, .by_cols = transformed}, each);
         expect_definition({.rows = 128, .cols = 256, .by_rows = transformed, .by_cols = seeded}, each);
       }
-      expect_definition({.rows = 128, .cols = 256, .by_rows = plain, .by_cols = plain, .has_amax = true}, x);
+      expect_definition({.rows = 128, .cols = 256, .by_rows = plain, .by_cols = plain, .has_amax = true}, special);
       expect_definition({.rows = 128, .cols = 256, .by_rows = changed, .by_cols = plain, .has_prescale = true}, special);
       expect_definition(
           {.rows = 128, .cols = 256, .by_rows = plain, .by_cols = plain, .has_amax = true, .has_prescale = true}, x);
@@ -179,7 +182,8 @@ TEST_F(CudaQuantize, AnyShapeAndChoice) {
     std::int64_t rows, cols, padding;
   };
   for (const DType dtype : {DType::kBF16, DType::kF32}) {
-    for (const Shape& s : {Shape{1, 16, 0}, {2, 48, 3}, {127, 32, 0}, {129, 144, 1}, {33, 712, 0}, {5, 257, 0}, {128, 128, 1}}) {
+    for (const Shape& s :
+         {Shape{1, 16, 0}, {2, 48, 3}, {127, 32, 0}, {129, 144, 1}, {33, 712, 0}, {5, 257, 0}, {128, 128, 1}}) {
       HostTensor x = values(dtype, s.rows, s.cols, s.padding);
       for (const std::string_view name : kNames) {
         for (const ScaleLayout layout : {ScaleLayout::kRows, ScaleLayout::kProduct}) {
@@ -190,18 +194,24 @@ TEST_F(CudaQuantize, AnyShapeAndChoice) {
               {.rows = s.rows, .cols = s.cols, .dtype = dtype, .by_rows = f, .by_cols = drawn, .layout = layout}, x);
           if (name.starts_with("mx") || name.starts_with("nv")) {
             f.square_blocks = true;
-            expect_definition({.rows = s.rows, .cols = s.cols, .dtype = dtype, .by_rows = f, .by_cols = f, .layout = layout},
-                              x);
+            expect_definition(
+                {.rows = s.rows, .cols = s.cols, .dtype = dtype, .by_rows = f, .by_cols = f, .layout = layout}, x);
             f.square_blocks = false;
           }
           if (name == "nvfp4") {
             f.four_over_six = true;
-            expect_definition({.rows = s.rows, .cols = s.cols, .dtype = dtype, .by_rows = f, .by_cols = f, .layout = layout},
-                              x);
+            expect_definition(
+                {.rows = s.rows, .cols = s.cols, .dtype = dtype, .by_rows = f, .by_cols = f, .layout = layout}, x);
             f.four_over_six = false;
           }
-          expect_definition(
-              {.rows = s.rows, .cols = s.cols, .dtype = dtype, .by_rows = f, .by_cols = {}, .layout = layout, .error_feedback = true}, x);
+          expect_definition({.rows = s.rows,
+                             .cols = s.cols,
+                             .dtype = dtype,
+                             .by_rows = f,
+                             .by_cols = {},
+                             .layout = layout,
+                             .error_feedback = true},
+                            x);
         }
       }
     }

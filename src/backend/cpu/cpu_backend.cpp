@@ -7,8 +7,10 @@
 #include "backend/cpu/fill.h"
 #include "backend/cpu/gemm_blocked.h"
 #include "backend/cpu/gemm_definition.h"
+#include "backend/cpu/gemm_emulated.h"
 #include "backend/cpu/gemm_onednn.h"
 #include "backend/cpu/optimizer.h"
+#include "backend/cpu/quantize.h"
 #include "backend/cpu/rms_norm.h"
 #include "backend/cpu/rope.h"
 #include "backend/cpu/swiglu.h"
@@ -30,8 +32,13 @@ GemmImpl unless_switched_off(GemmImpl impl, bool use) {
 }  // namespace
 
 ops::GemmImplList gemm_impls(const runtime::DeviceInfo&, const CpuBackendOptions& options) {
-  return {unless_switched_off(gemm_onednn_bf16(), options.use_onednn), gemm_blocked_bf16_widened(), gemm_blocked_f32(),
-          unless_switched_off(gemm_onednn_f32(), options.use_onednn), gemm_definition()};
+  return {unless_switched_off(gemm_onednn_bf16(), options.use_onednn),
+          gemm_blocked_bf16_widened(),
+          gemm_blocked_f32(),
+          unless_switched_off(gemm_onednn_f32(), options.use_onednn),
+          gemm_emulated_bf16(options.use_onednn),
+          gemm_emulated_f32(),
+          gemm_definition()};
 }
 
 ops::Backend make_cpu_backend(const runtime::DeviceInfo& device, const CpuBackendOptions& options) {
@@ -51,7 +58,9 @@ ops::Backend make_cpu_backend(const runtime::DeviceInfo& device, const CpuBacken
           .bias_grad = bias_grad_impls(),
           .fill = fill_impls(),
           .sum_squares = sum_squares_impls(),
-          .optimizer = optimizer_impls()};
+          .optimizer = optimizer_impls(),
+          .quantize = quantize_impls(),
+          .dequantize = dequantize_impls()};
 }
 
 }  // namespace ida::cpu

@@ -18,7 +18,27 @@ void check_lt(cublasStatus_t status, std::string_view what) {
   if (status != CUBLAS_STATUS_SUCCESS) fail_runtime("[cublaslt] {}: status {}", what, static_cast<int>(status));
 }
 
-cudaDataType_t data_type(DType dtype) { return dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F; }
+cudaDataType_t data_type(DType dtype, const formats::QuantFormat& format = {}) {
+  if (format.grid == formats::ScaleGrid::kNone) return dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F;
+  return format.element == formats::Element::kE5m2 ? CUDA_R_8F_E5M2 : CUDA_R_8F_E4M3;
+}
+
+cublasLtMatmulMatrixScale_t scale_mode(const formats::QuantFormat& format) {
+  switch (format.grid) {
+    case formats::ScaleGrid::kRow: return CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    case formats::ScaleGrid::kVec128: return CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+    case formats::ScaleGrid::kBlock128: return CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+    default: return CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+  }
+}
+
+DType bias_dtype(const ops::GemmDesc& desc) { return desc.quantized() ? DType::kBF16 : desc.b_dtype; }
+const TensorView& a_of(const ops::GemmDesc& desc, const ops::GemmArgs& args) {
+  return desc.quantized() ? args.a_quantized.codes : args.a;
+}
+const TensorView& b_of(const ops::GemmDesc& desc, const ops::GemmArgs& args) {
+  return desc.quantized() ? args.b_quantized.codes : args.b;
+}
 
 std::int64_t alignment_of(const void* p) {
   const auto address = reinterpret_cast<std::uintptr_t>(p);
@@ -34,8 +54,8 @@ Extent b_extent(const ops::GemmDesc& d) { return d.b_transposed ? Extent{d.n, d.
 // The library is column-major: a row-major [rows, cols] matrix is its [cols, rows] one. C = A B becomes C^T = B^T A^T.
 struct Layout {
   cublasLtMatrixLayout_t handle = nullptr;
-  Layout(DType dtype, const Extent& extent, std::int64_t row_stride) {
-    check_lt(cublaslt()->layout_create(&handle, data_type(dtype), static_cast<std::uint64_t>(extent.cols),
+  Layout(cudaDataType_t type, const Extent& extent, std::int64_t row_stride) {
+    check_lt(cublaslt()->layout_create(&handle, type, static_cast<std::uint64_t>(extent.cols),
                                        static_cast<std::uint64_t>(extent.rows), row_stride),
              "matrix layout");
   }
@@ -61,12 +81,13 @@ std::string GemmKey::to_string() const {
 
 GemmKey gemm_key(const ops::GemmDesc& desc, const ops::GemmArgs& args) {
   return {.desc = desc,
-          .a_stride = args.a.row_stride,
-          .b_stride = args.b.row_stride,
+          .a_stride = a_of(desc, args).row_stride,
+          .b_stride = b_of(desc, args).row_stride,
           .c_stride = args.c.row_stride,
           .residual_stride = args.residual.row_stride,
-          .alignment_bytes = std::min({alignment_of(args.a.data), alignment_of(args.b.data), alignment_of(args.c.data),
-                                       alignment_of(args.bias.data), alignment_of(args.residual.data)}),
+          .alignment_bytes =
+              std::min({alignment_of(a_of(desc, args).data), alignment_of(b_of(desc, args).data), alignment_of(args.c.data),
+                        alignment_of(args.bias.data), alignment_of(args.residual.data)}),
           .alpha_on_device = args.alpha != nullptr};
 }
 
@@ -82,18 +103,23 @@ struct GemmPlans::Plan {
   explicit Plan(const GemmKey& k)
       : key(k),
         name(k.to_string()),
-        a(k.desc.a_dtype, a_extent(k.desc), k.a_stride),
-        b(k.desc.b_dtype, b_extent(k.desc), k.b_stride),
-        c(k.desc.c_dtype, {k.desc.m, k.desc.n}, k.c_stride),
-        added(k.desc.c_dtype, {k.desc.m, k.desc.n}, k.desc.has_residual ? k.residual_stride : k.c_stride) {
+        a(data_type(k.desc.a_dtype, k.desc.a_format), a_extent(k.desc), k.a_stride),
+        b(data_type(k.desc.b_dtype, k.desc.b_format), b_extent(k.desc), k.b_stride),
+        c(data_type(k.desc.c_dtype), {k.desc.m, k.desc.n}, k.c_stride),
+        added(data_type(k.desc.c_dtype), {k.desc.m, k.desc.n}, k.desc.has_residual ? k.residual_stride : k.c_stride) {
     check_lt(cublaslt()->matmul_desc_create(&op, CUBLAS_COMPUTE_32F, CUDA_R_32F), "matmul descriptor");
     // The library's first operand is our B, its second our A.
     set(CUBLASLT_MATMUL_DESC_TRANSA, k.desc.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, k.desc.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (k.alpha_on_device) set(CUBLASLT_MATMUL_DESC_POINTER_MODE, CUBLASLT_POINTER_MODE_DEVICE);
+    if (k.desc.quantized()) {
+      set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, scale_mode(k.desc.b_format));
+      set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, scale_mode(k.desc.a_format));
+      set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(k.desc.fast_accumulation ? 1 : 0));
+    }
     if (!k.desc.has_bias) return;
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(k.desc.b_dtype));
+    set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(bias_dtype(k.desc)));
   }
   ~Plan() { cublaslt()->matmul_desc_destroy(op); }
   Plan(const Plan&) = delete;
@@ -142,16 +168,20 @@ void GemmPlans::matmul(const Plan& plan, const ops::GemmArgs& args, const cublas
                        std::span<std::byte> workspace) {
   const ops::GemmDesc& desc = plan.key.desc;
   if (desc.has_bias) plan.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.bias.data);
+  if (desc.quantized()) {
+    plan.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, args.b_quantized.scales.data);
+    plan.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, args.a_quantized.scales.data);
+  }
   const bool adds = desc.accumulate || desc.has_residual;
   const float one = 1.0f;
   const float host_beta = adds ? 1.0f : 0.0f;
   const float* alpha = plan.key.alpha_on_device ? args.alpha : &one;
   const float* beta = plan.key.alpha_on_device ? constants_ + (adds ? 1 : 0) : &host_beta;
   const void* added = desc.has_residual ? args.residual.data : args.c.data;
-  check_lt(
-      cublaslt()->matmul(handle_, plan.op, alpha, args.b.data, plan.b.handle, args.a.data, plan.a.handle, beta, added,
-                         plan.added.handle, args.c.data, plan.c.handle, &algo, workspace.data(), workspace.size(), stream_),
-      plan.name);
+  check_lt(cublaslt()->matmul(handle_, plan.op, alpha, b_of(desc, args).data, plan.b.handle, a_of(desc, args).data,
+                              plan.a.handle, beta, added, plan.added.handle, args.c.data, plan.c.handle, &algo,
+                              workspace.data(), workspace.size(), stream_),
+           plan.name);
 }
 
 void GemmPlans::run(const ops::GemmDesc& desc, const ops::GemmArgs& args, std::span<std::byte> workspace) {
@@ -249,12 +279,20 @@ GemmChoice GemmPlans::time_candidates(Plan& plan, std::span<std::byte> scratch) 
     return view;
   };
   const Extent c_extent{desc.m, desc.n};
-  ops::GemmArgs args{.a = take(desc.a_dtype, a_extent(desc), key.a_stride),
-                     .b = take(desc.b_dtype, b_extent(desc), key.b_stride),
+  const auto take_scales = [&](const formats::QuantFormat& format, std::int64_t rows) {
+    const ops::ScalesShape shape = ops::quantized_scales_shape(format, formats::ScaleLayout::kProduct, rows, desc.k);
+    return desc.quantized() ? take(shape.dtype, {shape.rows, shape.cols}, shape.cols) : TensorView{};
+  };
+  const TensorView a = take(desc.a_dtype, a_extent(desc), key.a_stride);
+  const TensorView b = take(desc.b_dtype, b_extent(desc), key.b_stride);
+  ops::GemmArgs args{.a = a,
+                     .b = b,
                      .c = take(desc.c_dtype, c_extent, key.c_stride),
-                     .bias = desc.has_bias ? take(desc.b_dtype, {1, desc.n}, desc.n) : TensorView{},
+                     .bias = desc.has_bias ? take(bias_dtype(desc), {1, desc.n}, desc.n) : TensorView{},
                      .residual = desc.has_residual ? take(desc.c_dtype, c_extent, key.residual_stride) : TensorView{},
-                     .alpha = key.alpha_on_device ? constants_ + 1 : nullptr};
+                     .alpha = key.alpha_on_device ? constants_ + 1 : nullptr,
+                     .a_quantized = {.codes = a, .scales = take_scales(desc.a_format, desc.m)},
+                     .b_quantized = {.codes = b, .scales = take_scales(desc.b_format, desc.n)}};
   const std::size_t operands = used;
   used += static_cast<std::size_t>(kCublasLtWorkspaceBytes);
   if (!fits || used > scratch.size()) return choice;

@@ -30,6 +30,7 @@ void run(const ops::GemmDesc& desc, const ops::GemmArgs& args, const ops::Launch
 
 ops::Refusal supports(const ops::GemmDesc& desc, const runtime::DeviceInfo& device) {
   if (const auto refusal = refuse_other_devices(device)) return refusal;
+  if (desc.quantized()) return {ops::RefusalKind::kDType, "operands are quantised"};
   if (desc.m > kGemmSimtMaxRows) return {ops::RefusalKind::kShape, "more rows than the grid takes"};
   return ops::kAccepted;
 }

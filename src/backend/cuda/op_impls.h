@@ -23,5 +23,6 @@ ops::QuantizeList quantize_impls();
 ops::DequantizeList dequantize_impls();
 ops::QuantizeList quantize_record_impls();
 ops::Impl<ops::GemmDesc, ops::GemmArgs> gemm_simt();
+ops::Impl<ops::GemmDesc, ops::GemmArgs> gemm_emulated();
 
 }  // namespace ida::cuda

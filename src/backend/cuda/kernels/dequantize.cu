@@ -36,9 +36,9 @@ __global__ void __launch_bounds__(kThreads) dequantize_kernel(Dequantize a) {
     const std::uint8_t* codes = a.x.codes + row * a.x.code_stride;
     const std::int64_t place = scale_place(a.x, a.cols, row, block == 0 ? 0 : k / block);
     const std::uint8_t byte = has_f32 ? std::uint8_t{0} : static_cast<const std::uint8_t*>(a.x.scales)[place];
-    const float scale = has_f32                                ? static_cast<const float*>(a.x.scales)[place]
+    const float scale = has_f32                               ? static_cast<const float*>(a.x.scales)[place]
                         : f.grid == formats::ScaleGrid::kMx32 ? formats::decode_ue8m0(byte)
-                                                               : formats::decode<formats::E4m3>(byte);
+                                                              : formats::decode<formats::E4m3>(byte);
     float x[kElems];
     if constexpr (!kVectors) {
       for (int j = 0; j < count; ++j) {

@@ -1,9 +1,8 @@
 // Any problem: every choice, any size and stride, f32 and bf16. A group is the elements that share a scale (a piece of
 // them where a tensor or row shares one); a few lanes of a warp take a group, 16 elements along K at a time, once for the
 // largest magnitude and once for the codes. Compiled with --fmad=false: the bits are those of the CPU.
-#include "backend/cuda/kernels/quantize.h"
-
 #include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/kernels/quantize.h"
 #include "backend/cuda/kernels/quantize_chunk.cuh"
 
 namespace ida::cuda {
@@ -60,6 +59,22 @@ __device__ void store_codes(const Direction& d, std::int64_t row, std::int64_t k
   }
 }
 
+// Squared error of a block of NVFP4 under a scale, summed by every lane of it in the order of the definition.
+template <typename T>
+__device__ float squared_error(const Params& p, std::int64_t row0, std::int64_t k0, std::int64_t num_rows,
+                               const GroupScale& s, float prescale) {
+  float sum = 0.0f;
+  for (std::int64_t r = 0; r < num_rows; ++r) {
+    const Chunk x = load_chunk<T>(p.d, row0 + r, k0, prescale, signs_of(p.d));
+    for (int i = 0; i < x.count; ++i) {
+      const std::uint8_t code = formats::nvfp4_code_nearest(x.at[i], s.byte, s.tensor_scale);
+      const float value = formats::decode<formats::E2m1>(code) * formats::decode<formats::E4m3>(s.byte) * s.tensor_scale;
+      sum += (value - x.at[i]) * (value - x.at[i]);
+    }
+  }
+  return sum;
+}
+
 template <typename T, typename E>
 __global__ void __launch_bounds__(kThreads) quantize_kernel(Params p) {
   const Direction& d = p.d;
@@ -70,8 +85,7 @@ __global__ void __launch_bounds__(kThreads) quantize_kernel(Params p) {
   const int exponent = prescale_of(d.prescale);
   const float prescale = formats::exp2_f32(exponent);
   const std::uint16_t signs = signs_of(d);
-  const formats::RandomKey key{
-      .seed = d.seed, .tensor = d.tensor, .step = f.rounding == formats::Rounding::kStochastic ? *d.step : 0};
+  const formats::RandomKey key{.seed = d.seed, .tensor = d.tensor, .step = step_of(d)};
   const bool measured = f.grid == ScaleGrid::kTensor || f.grid == ScaleGrid::kRow;
   const std::int64_t chunks_a_row = ceil_div(g.group_k, kChunk);
   const std::int64_t total = g.row_groups * g.k_groups;
@@ -99,7 +113,13 @@ __global__ void __launch_bounds__(kThreads) quantize_kernel(Params p) {
       }
       amax = lanes_max(amax, g.lanes);
     }
-    const GroupScale s = group_scale(f, amax, amax_of(d, 0));
+    GroupScale s = group_scale(f, amax, amax_of(d, 0));
+    if (f.four_over_six && s.byte != formats::E4m3::kNanCode) {
+      GroupScale four = s;
+      four.byte = formats::nvfp4_block_scale(amax, s.tensor_scale, 4.0f);
+      const auto error = [&](const GroupScale& scale) { return squared_error<T>(p, row0, k0, num_rows, scale, prescale); };
+      if (error(four) < error(s)) s = four;
+    }
     for (std::int64_t c = lane; c < chunks; c += g.lanes) {
       const std::int64_t row = row0 + c / chunks_a_row;
       const std::int64_t k = k0 + c % chunks_a_row * kChunk;
@@ -109,13 +129,12 @@ __global__ void __launch_bounds__(kThreads) quantize_kernel(Params p) {
       for (int i = 0; i < x.count; ++i) {
         std::uint32_t random = 0;
         if (f.rounding == formats::Rounding::kStochastic)
-          random = formats::random_bits(key, static_cast<std::uint64_t>(row * d.index_row + (k + i) * d.index_k));
+          random = formats::random_bits(key, static_cast<std::uint64_t>(row * d.k + k + i));
         codes[i] = element_code<E>(f, s, x.at[i], random);
         if (d.carry != nullptr) {
-          const float scale = formats::has_f32_scales(f.grid) ? s.f32
-                              : f.grid == ScaleGrid::kMx32    ? formats::decode_ue8m0(s.byte)
-                                                              : formats::decode<formats::E4m3>(s.byte) * s.tensor_scale;
-          d.carry[row * d.carry_stride + k + i] = x.at[i] - formats::decode<E>(codes[i]) * scale;
+          float& carry = d.carry[row * d.carry_stride + k + i];
+          const float value = formats::decode<E>(codes[i]) * decode_scale(f, s) * s.tensor_scale;
+          carry = to_float(static_cast<const T*>(d.x)[row * d.x_row + (k + i) * d.x_k]) + carry - value / prescale;
         }
       }
       store_codes<E>(d, row, k, codes, x.count);
@@ -216,8 +235,9 @@ cudaError_t launch_zero_scale_padding(const Direction& d, cudaStream_t stream) {
   const bool padded = per_row % 4 != 0 || (bytes && d.rows % 128 != 0);
   if (d.out.layout == formats::ScaleLayout::kRows || !padded || (!bytes && f.grid != ScaleGrid::kBlock128))
     return cudaSuccess;
-  return launch_kernel(zero_padding_kernel, dim3(grid_for(ceil_div(d.rows, 128) * 128 * ceil_div(per_row, 4) * 4, kThreads)),
-                       kThreads, 0, stream, d);
+  return launch_kernel(zero_padding_kernel,
+                       dim3(grid_for(ceil_div(d.rows, 128) * 128 * ceil_div(per_row, 4) * 4, kThreads)), kThreads, 0,
+                       stream, d);
 }
 
 cudaError_t launch_zero_words(std::uint32_t* words, std::int64_t count, cudaStream_t stream) {
@@ -232,8 +252,7 @@ std::int64_t quantize_measured_words(const formats::QuantFormat& by_rows, const 
 
 cudaError_t launch_quantize(const Quantize& a, cudaStream_t stream) {
   if (a.rows * a.cols == 0) return cudaSuccess;
-  const std::int64_t words =
-      quantize_measured_words(a.by_rows.format, a.by_cols.format, a.rows, a.cols, a.amax != nullptr);
+  const std::int64_t words = quantize_measured_words(a.by_rows.format, a.by_cols.format, a.rows, a.cols, a.amax != nullptr);
   if (const cudaError_t error = launch_zero_words(a.measured, words, stream)) return error;
   return with_float_type(a.dtype, [&]<typename T>() {
     cudaError_t error = cudaSuccess;

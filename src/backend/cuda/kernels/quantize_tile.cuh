@@ -24,8 +24,7 @@ constexpr int kRowsATurn = kThreads / kLanesARow;
 constexpr int kStrip = 32;  // rows of a thread's two columns
 constexpr int kPairs = kTile / 2;
 template <typename E>
-constexpr formats::Element kElement =
-    std::is_same_v<E, formats::E4m3> ? formats::Element::kE4m3 : formats::Element::kE5m2;
+constexpr formats::Element kElement = std::is_same_v<E, formats::E4m3> ? formats::Element::kE4m3 : formats::Element::kE5m2;
 constexpr int kTileBytes = kTile * kTile * 2;
 
 // How scales come about; kFixed: from an amax that is known before.
@@ -82,7 +81,7 @@ __device__ Rules rules_of(const Direction& d) {
     r.inverse = 1.0f / (6.0f * r.tensor_scale);
     r.exact = !(r.tensor_scale >= 0x1p-100f && r.tensor_scale <= 0x1p100f);
   }
-  r.key = {.seed = d.seed, .tensor = d.tensor, .step = is_drawn<M>(d) ? *d.step : 0};
+  r.key = {.seed = d.seed, .tensor = d.tensor, .step = is_drawn<M>(d) ? step_of(d) : 0};
   if (is_transformed<M, G>(d)) r.signs = signs_of(d);
   return r;
 }
@@ -94,6 +93,7 @@ __device__ TileScale mx_tile_scale(formats::Amax amax, std::uint32_t carry) {
   TileScale s;
   s.byte = amax >= formats::kAmaxInfinity ? formats::Ue8m0::kNanCode : static_cast<std::uint32_t>(byte < 0 ? 0 : byte);
   s.factor = amax >= formats::kAmaxInfinity ? 0.0f : bits_f32((254u - s.byte) << 23);
+  s.exact = amax >= formats::kAmaxInfinity;
   return s;
 }
 
@@ -136,17 +136,14 @@ template <typename E, Grid G, bool kShort>
 __device__ void encode(const float* x, const TileScale& s, const Rules& r, bool stochastic, const std::uint32_t* random,
                        std::uint32_t* words) {
   if (stochastic) {
-    draw_codes<E>(x, s, random, words);
+    draw_codes<E, G == Grid::kFixed>(x, s, random, words);
   } else if constexpr (!kIsE2m1<E>) {
     round_codes_fp8<E>(x, s.factor, words);
   } else {
     words[0] = kShort && (G != Grid::kNv || (!r.two_level && !s.exact)) ? e2m1_of_short(x, s.factor)
-                                                                         : e2m1_of_any(x, s, G == Grid::kNv);
+                                                                        : e2m1_of_any(x, s, G == Grid::kNv);
   }
-  const bool none = G != Grid::kNv ? s.factor == 0.0f  // the NaN scale's
-                                   : s.byte == formats::E4m3::kNanCode || (s.byte == 0 && !stochastic);
-#pragma unroll
-  for (int i = 0; i < kCodeWords<E>; ++i) words[i] = none ? 0u : words[i];
+  if (G == Grid::kNv && (s.byte == 0 || s.byte == formats::E4m3::kNanCode)) words[0] = 0;
 }
 
 __device__ inline float low_f32(std::uint32_t pair) { return bits_f32(pair << 16); }
@@ -186,7 +183,9 @@ __device__ inline void hadamard_of_lanes(float* x, std::uint32_t signs, bool upp
 }
 
 template <Grid G>
-inline constexpr int kBlockElems = G == Grid::kMx ? 32 : G == Grid::kNv ? 16 : 128;
+inline constexpr int kBlockElems = G == Grid::kMx   ? 32
+                                   : G == Grid::kNv ? 16
+                                                    : 128;
 
 // Random bits of eight elements.
 __device__ inline uint4 draw(const formats::RandomKey& key, std::int64_t index) {
@@ -217,7 +216,7 @@ __device__ void quantize_rows(const Direction& d, const Rules& r, const uint4* v
     }
     TileScale s;
     uint4 random = {};
-    if (stochastic) random = draw(r.key, (row0 + row) * d.index_row + col0 + lane * kVecCodes);
+    if (stochastic) random = draw(r.key, (row0 + row) * d.k + col0 + lane * kVecCodes);
     const std::uint32_t words_random[4] = {random.x, random.y, random.z, random.w};
     std::uint32_t words[kCodeWords<E>];
     bool done = false;
@@ -255,15 +254,14 @@ __device__ void quantize_rows(const Direction& d, const Rules& r, const uint4* v
     }
     if (lane % kLanesABlock == 0) {
       if constexpr (G == Grid::kMx || G == Grid::kNv)
-        shared.scales[0][row * (kTile / kBlockElems<G>) + lane / kLanesABlock] = static_cast<std::uint8_t>(s.byte);
-      if constexpr (G == Grid::kVec128 || G == Grid::kBlock128)
-        reinterpret_cast<float*>(shared.scales[0])[row] = s.decode;
+        shared.scales[0][row * (kTile / kBlockElems<G>)+lane / kLanesABlock] = static_cast<std::uint8_t>(s.byte);
+      if constexpr (G == Grid::kVec128 || G == Grid::kBlock128) reinterpret_cast<float*>(shared.scales[0])[row] = s.decode;
     }
   }
 }
 
-// Swizzled place of 16-byte chunk `chunk` of column `col` among the staged codes: lanes that write neighbouring columns, and
-// lanes that read neighbouring chunks, meet in no bank.
+// Swizzled place of 16-byte chunk `chunk` of column `col` among the staged codes: lanes that write neighbouring columns,
+// and lanes that read neighbouring chunks, meet in no bank.
 template <typename E>
 __device__ int staged_chunk(int col, int chunk) {
   constexpr int kChunks = kIsE2m1<E> ? 4 : 8;
@@ -279,7 +277,6 @@ __device__ void quantize_cols(const Direction& d, const Rules& r, unsigned char*
   const int pair = static_cast<int>(threadIdx.x) % kPairs;
   const int strip = static_cast<int>(threadIdx.x) / kPairs;
   const auto* tile = reinterpret_cast<const std::uint32_t*>(memory) + strip * kStrip * kPairs + pair;
-  const auto* drawn = tile + kTileBytes / 4;
   std::uint32_t t[kStrip];
 #pragma unroll
   for (int i = 0; i < kStrip; ++i) t[i] = tile[i * kPairs];
@@ -329,16 +326,9 @@ __device__ void quantize_cols(const Direction& d, const Rules& r, unsigned char*
       }
 #pragma unroll
       for (int i = 0; i < kSpan / kVecCodes; ++i) {
-        std::uint32_t random[4] = {};
-        if (stochastic) {
-#pragma unroll
-          for (int j = 0; j < 4; ++j) {
-            const int row = b * kSpan + i * kVecCodes + 2 * j;
-            const std::uint32_t first = drawn[row * kPairs];
-            const std::uint32_t second = drawn[(row + 1) * kPairs];
-            random[j] = permute_bytes(first, second, c == 0 ? 0x5410 : 0x7632);
-          }
-        }
+        uint4 drawn = {};
+        if (stochastic) drawn = draw(r.key, (col0 + col) * d.k + row0 + strip * kStrip + b * kSpan + i * kVecCodes);
+        const std::uint32_t random[4] = {drawn.x, drawn.y, drawn.z, drawn.w};
         std::uint32_t* to = words[c] + (b * kSpan / kVecCodes + i) * kCodeWords<E>;
         if (transformed)
           encode<E, G, false>(x + i * kVecCodes, s, r, stochastic, random, to);
@@ -358,7 +348,7 @@ __device__ void quantize_cols(const Direction& d, const Rules& r, unsigned char*
 #pragma unroll
     for (int i = 0; i < kWords / 4; ++i)
       staged[staged_chunk<E>(2 * pair + c, strip * (kWords / 4) + i)] = {words[c][4 * i], words[c][4 * i + 1],
-                                                                        words[c][4 * i + 2], words[c][4 * i + 3]};
+                                                                         words[c][4 * i + 2], words[c][4 * i + 3]};
   }
   __syncthreads();
   constexpr int kChunks = kWords;  // 16-byte pieces of a column
@@ -445,17 +435,11 @@ __global__ void __launch_bounds__(kThreads, 3) quantize_tile_kernel(TileParams p
     if (has_cols && thread >= kTile) fixed_scales<E>(p.cols, shared.encode[1], col0, row0);
   }
 
-  // The tile, and the random bits of its columns, to shared memory
+  // The tile to shared memory
   if (has_cols) {
     auto* tile = reinterpret_cast<uint4*>(memory) + thread;
 #pragma unroll
     for (int i = 0; i < kVecs; ++i) tile[i * kThreads] = vecs[i];
-    if (is_drawn<C>(p.cols)) {
-#pragma unroll
-      for (int i = 0; i < kVecs; ++i)
-        tile[kTileBytes / 16 + i * kThreads] =
-            draw(by_cols.key, (row0 + thread / kLanesARow + i * kRowsATurn) * p.cols.index_k + col0 + lane_col);
-    }
   }
   std::uint32_t tile_amax = 0;
   if constexpr (G == Grid::kBlock128) {
@@ -513,17 +497,15 @@ cudaError_t launch_tiles(const TileParams& p, cudaStream_t stream) {
   Kernel kernel = nullptr;
   if constexpr (G == Grid::kMx || G == Grid::kNv)
     kernel = kernel_of(rows, cols,
-                       ModePairs<E, G, kNearest, kOff, kOff, kNearest, kNearest, kNearest, kDrawn, kOff, kOff, kDrawn, kDrawn,
-                                 kDrawn, kOff, kNearestTransformed, kNearest, kNearestTransformed, kOff, kDrawnTransformed,
-                                 kDrawn, kDrawnTransformed>{});
+                       ModePairs<E, G, kNearest, kOff, kOff, kNearest, kNearest, kNearest, kDrawn, kOff, kOff, kDrawn,
+                                 kDrawn, kDrawn, kOff, kNearestTransformed, kNearest, kNearestTransformed, kOff,
+                                 kDrawnTransformed, kDrawn, kDrawnTransformed>{});
   else
-    kernel = kernel_of(rows, cols,
-                       ModePairs<E, G, kNearest, kOff, kOff, kNearest, kNearest, kNearest, kDrawn, kOff, kOff, kDrawn, kDrawn,
-                                 kDrawn>{});
+    kernel = kernel_of(
+        rows, cols,
+        ModePairs<E, G, kNearest, kOff, kOff, kNearest, kNearest, kNearest, kDrawn, kOff, kOff, kDrawn, kDrawn, kDrawn>{});
   const dim3 blocks(static_cast<unsigned>(p.rows.k / kTile), static_cast<unsigned>(p.rows.rows / kTile));
-  const bool drawn = p.has_cols && p.cols.out.format.rounding == formats::Rounding::kStochastic;
-  const int bytes = !p.has_cols ? 0 : drawn ? 2 * kTileBytes : kTileBytes;
-  return launch_kernel(kernel, blocks, kThreads, bytes, stream, p);
+  return launch_kernel(kernel, blocks, kThreads, p.has_cols ? kTileBytes : 0, stream, p);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 using formats::ScaleGrid;
 
 constexpr int kThreads = 256;
-constexpr int kElems = 8;  // of a 16-byte access
+constexpr int kElems = 8;   // of a 16-byte access
 constexpr int kRows = 128;  // of a thread
 
 __device__ float bits_f32(std::uint32_t bits) { return std::bit_cast<float>(bits); }
@@ -120,8 +120,7 @@ cudaError_t measure(TileParams& p, cudaStream_t stream) {
     }
   }
   if (m.tensor == nullptr && m.rows == nullptr && m.cols == nullptr) return cudaSuccess;
-  const dim3 grid(static_cast<unsigned>(ceil_div(p.rows.k, kThreads * kElems)),
-                  static_cast<unsigned>(p.rows.rows / kRows));
+  const dim3 grid(static_cast<unsigned>(ceil_div(p.rows.k, kThreads * kElems)), static_cast<unsigned>(p.rows.rows / kRows));
   return launch_kernel(measure_vectors_kernel, grid, kThreads, 0, stream, m);
 }
 
@@ -130,12 +129,11 @@ cudaError_t measure(TileParams& p, cudaStream_t stream) {
 cudaError_t launch_quantize_tiled(const Quantize& a, cudaStream_t stream) {
   if (a.rows * a.cols == 0) return cudaSuccess;
   TileParams p{.rows = direction_by_rows(a),
-                 .cols = direction_by_cols(a),
-                 .has_rows = a.by_rows.format.grid != ScaleGrid::kNone,
-                 .has_cols = a.by_cols.format.grid != ScaleGrid::kNone};
+               .cols = direction_by_cols(a),
+               .has_rows = a.by_rows.format.grid != ScaleGrid::kNone,
+               .has_cols = a.by_cols.format.grid != ScaleGrid::kNone};
   if (!p.has_rows && !p.has_cols) return cudaSuccess;
-  const std::int64_t words =
-      quantize_measured_words(a.by_rows.format, a.by_cols.format, a.rows, a.cols, a.amax != nullptr);
+  const std::int64_t words = quantize_measured_words(a.by_rows.format, a.by_cols.format, a.rows, a.cols, a.amax != nullptr);
   if (const cudaError_t error = launch_zero_words(a.measured, words, stream)) return error;
   if (const cudaError_t error = measure(p, stream)) return error;
   if (p.has_rows)
