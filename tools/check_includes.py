@@ -33,6 +33,7 @@ ROOMS = {
     "backend/cuda": ["runtime", "ops", "comm", "backend/cuda/device"],
     "backend/no_cuda": ["runtime", "ops", "comm"],
     "backend/cuda/device": ["formats"],
+    "python": ["checkpoint", "backend/cpu"],  # the bindings, python/bindings/
 }
 
 # Single headers a room may include although the rest of their room is closed to it.
@@ -51,6 +52,7 @@ THIRD_PARTY = [
                     "backend/cuda", "apps"]),
     ("toml++/*", ["config"]),
     ("CLI/*", ["apps"]),
+    ("nanobind/*", ["python"]),
     ("sqlite3.h", ["evidence"]),
     ("pcre2.h", ["text"]),
     ("utf8proc.h", ["text"]),
@@ -154,16 +156,16 @@ def third_party_finding(room, header, suffix):
 
 
 def include_findings(root):
-    """Breaches of the table in src/ and apps/, and cycles. Tests may include anything."""
+    """Breaches of the table in src/, apps/ and python/, and cycles. Tests may include anything."""
     source_root = root / "src"
     graph = {}
-    for tree in ("src", "apps"):
+    for tree in ("src", "apps", "python"):
         for path in sorted((root / tree).rglob("*")):
             if path.suffix not in CODE_SUFFIXES:
                 continue
             where = path.relative_to(root).as_posix()
             inside = path.relative_to(source_root).as_posix() if tree == "src" else None
-            room = room_of(inside) if inside else None
+            room = room_of(inside) if inside else "python" if tree == "python" else None
             if inside and room is None:
                 yield f"{where}:1: lies in no room of the table in tools/check_includes.py"
                 continue
@@ -216,7 +218,7 @@ def text_findings(root):
     """Words and paths that no tracked text may hold."""
     for path in text_files(root):
         where = path.relative_to(root).as_posix()
-        product = where.startswith(("src/", "apps/"))
+        product = where.startswith(("src/", "apps/", "python/"))
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
             if OPEN_NOTE.search(line) and path.suffix != ".md":
                 yield f"{where}:{number}: work left open: finish it or refuse it with a reason"

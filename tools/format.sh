@@ -17,7 +17,7 @@ find_clang_format() {
   return 1
 }
 
-mapfile -d '' -t sources < <(find src apps tests bench -type f \
+mapfile -d '' -t sources < <(find src apps tests bench python -type f \
   \( -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) -print0 2>/dev/null | sort -z)
 mode=${1:---check}
 if ! formatter=$(find_clang_format); then

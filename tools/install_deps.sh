@@ -4,8 +4,8 @@
 # looks for it; where it is built with, nvdisasm comes from PyPI. docs/dependencies.md says what each package is for.
 set -euo pipefail
 
-required=(g++ cmake ninja-build git python3 libtomlplusplus-dev libcli11-dev libfmt-dev nlohmann-json3-dev
-          libpcre2-dev libutf8proc-dev libsqlite3-dev libssl-dev libgtest-dev)
+required=(g++ cmake ninja-build git python3 python3-dev python3-venv libtomlplusplus-dev libcli11-dev libfmt-dev
+          nlohmann-json3-dev libpcre2-dev libutf8proc-dev libsqlite3-dev libssl-dev libgtest-dev)
 fuzz=(clang libclang-rt-14-dev libomp-14-dev)  # with FUZZ=1, for the short fuzz run; named as Debian 12 has them
 onednn=(libdnnl2 libdnnl3)  # one of the two: Debian 12 has the first, Ubuntu 24.04 the second
 

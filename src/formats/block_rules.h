@@ -68,8 +68,11 @@ constexpr F32Scale f32_scale(Amax amax, Element element, bool power_of_two) {
     return {.encode = exp2_f32(-clipped), .decode = exp2_f32(clipped)};
   }
   const float encode = element_max(element) / std::bit_cast<float>(amax);
-  const float finite = encode <= kMaxF32 ? encode : kMaxF32;
-  return {.encode = finite, .decode = 1.0f / finite};
+  if (encode > kMaxF32) return {.encode = kMaxF32, .decode = 1.0f / kMaxF32};
+  float decode = std::bit_cast<float>(amax) / element_max(element);
+  // Near f32's end the rounded quotient must not make the largest element infinite.
+  if (decode * element_max(element) > kMaxF32) decode = std::bit_cast<float>(std::bit_cast<std::uint32_t>(decode) - 1u);
+  return {.encode = encode, .decode = decode};
 }
 
 // NVFP4's tensor scale: largest block scale and element together are 448 * 6; 256 * 6 where a block may map to 4, whose

@@ -31,6 +31,16 @@ class CheckIncludesTest(TreeTest):
         self.write("src/train/step.cpp", '#include "backend/cpu/cpu_backend.h"\n')
         self.assert_fails(TOOL, "src/train/step.cpp:1: train may not include backend/cpu")
 
+    def test_the_python_bindings_are_a_room(self):
+        self.write("src/backend/cpu/quantize.h", "#pragma once\n")
+        self.write("python/bindings/arrays.h", "#pragma once\n#include <nanobind/nanobind.h>\n")
+        self.write("python/bindings/formats.cpp", '#include "arrays.h"\n#include "backend/cpu/quantize.h"\n')
+        self.assert_passes(TOOL)
+        self.write("python/bindings/model.cpp", '#include "model/decoder.h"\n')
+        self.write("src/ops/array.cpp", "#include <nanobind/ndarray.h>\n")
+        self.assert_fails(TOOL, "python/bindings/model.cpp:1: python may not include model",
+                          "src/ops/array.cpp:1: <nanobind/ndarray.h> is confined to python")
+
     def test_a_single_opened_header_does_not_open_its_room(self):
         self.write("src/model/param_spec.h", "#pragma once\n")
         self.write("src/checkpoint/save.cpp", '#include "model/param_spec.h"\n')

@@ -35,9 +35,9 @@ std::string resolved(const std::vector<std::string>& overrides) {
                       p.shuffle, p.seed);
   text += fmt::format(" | {} {} {} {} {} {} {} {}", static_cast<int>(o.kind), o.beta1, o.beta2, o.eps, o.weight_decay,
                       o.clip_norm, static_cast<int>(o.decay), dtype_name(o.state_dtype));
-  text += fmt::format(" | {} {} {} {} {} {} {} {}", spec.recipe.name, static_cast<int>(spec.recompute),
+  text += fmt::format(" | {} {} {} {} {} {} {} {} {}", spec.recipe.name, static_cast<int>(spec.recompute),
                       static_cast<int>(spec.backward_scale), static_cast<int>(spec.engine_policy), spec.fallback_is_error,
-                      spec.deterministic, spec.model.num_hidden_layers, global_batch_rows(config));
+                      spec.deterministic, spec.graphs, spec.model.num_hidden_layers, global_batch_rows(config));
   const checkpoint::Retention r = retention_of(config.train);
   text += fmt::format(" | {} {} {}", r.keep_last, r.keep_every, r.keep_best);
   return text + fmt::format(" | {}", memory_limit(config, {}));
@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(Keys, SetupEffect,
                                            "train.recompute=block", "precision.recipe=bf16", "precision.state=bf16",
                                            "precision.backward_scale=sum", "evidence.engine=native",
                                            "evidence.on_fallback=record", "device.memory_limit=1GiB",
-                                           "device.deterministic=true"));
+                                           "device.deterministic=true", "device.graphs=false"));
 
 TEST(Setup, TokensAreSteps) {
   std::string text(kBase);

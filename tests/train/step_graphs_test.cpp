@@ -1,40 +1,11 @@
-// Recordings on a device that only keeps the functions: which use is enqueued, recorded, replayed, and what is counted.
+// Recordings on a device that only counts: which use is enqueued, recorded, replayed, and what is counted.
 #include "train/step_graphs.h"
 
-#include <gtest/gtest.h>
-
-#include "backend/cpu/cpu_device.h"
 #include "support/tiny_model.h"
+#include "train/recording_device.h"
 
 namespace ida::train {
 namespace {
-
-class KeptWork : public runtime::Recording {
- public:
-  explicit KeptWork(std::function<void()> work) : work_(std::move(work)) {}
-  const runtime::KernelCountsByOp& kernels() const override { return kernels_; }
-  void run() const { work_(); }
-
- private:
-  std::function<void()> work_;
-  runtime::KernelCountsByOp kernels_ = {{"gemm/some", {{"kernel_a", 2}}}, {"rope/own", {{"kernel_a", 1}, {"kernel_b", 3}}}};
-};
-
-// As a GPU does: work is called while it is recorded, but runs only when it is replayed.
-class RecordingDevice : public cpu::CpuDevice {
- public:
-  bool can_record() const override { return true; }
-  std::unique_ptr<runtime::Recording> record(const std::function<void()>& enqueue) override {
-    ++recordings;
-    const int before = runs;
-    enqueue();
-    runs = before;
-    return std::make_unique<KeptWork>([this] { ++runs; });
-  }
-  void replay(const runtime::Recording& recording) override { static_cast<const KeptWork&>(recording).run(); }
-  int recordings = 0;
-  int runs = 0;
-};
 
 class StepGraphsTest : public ::testing::Test {
  protected:
@@ -72,21 +43,74 @@ TEST_F(StepGraphsTest, EveryKeyHasItsOwnRecording) {
   const GraphKey keys[] = {{.first = true},
                            {.first = false},
                            {.first = false, .uniform_document_len = 128},
+                           {.first = false, .uniform_document_len = 64},
+                           {.part = GraphKey::Part::kFinishGradients},
                            {.part = GraphKey::Part::kNorm},
                            {.part = GraphKey::Part::kUpdate}};
   for (int i = 0; i < 3; ++i)
     for (const GraphKey& key : keys) use(graphs, key);
-  EXPECT_EQ(device_.recordings, 5);
-  EXPECT_EQ(graphs.replays().at("micro_batch later documents=128"), 2);
-  EXPECT_EQ(graphs.replays().at("update"), 2);
+  EXPECT_EQ(device_.recordings, 7);
+  EXPECT_EQ(graphs.replays(), (std::map<std::string, std::int64_t>{{"micro_batch first packed", 2},
+                                                                   {"micro_batch later packed", 2},
+                                                                   {"micro_batch later documents=128", 2},
+                                                                   {"micro_batch later documents=64", 2},
+                                                                   {"finish_gradients", 2},
+                                                                   {"gradient_norm", 2},
+                                                                   {"update", 2}}));
 }
 
-TEST_F(StepGraphsTest, SwitchedOffOrWithoutRecordingsEveryUseIsEnqueued) {
+TEST_F(StepGraphsTest, SwitchedOffEveryUseIsEnqueued) {
   StepGraphs off(device_, context_, false);
   for (int i = 0; i < 3; ++i) use(off, {});
+  EXPECT_EQ(device_.runs, 3);
   EXPECT_EQ(device_.recordings, 0);
   EXPECT_EQ(off.unrecorded_uses(), 3);
   EXPECT_TRUE(off.replays().empty());
+}
+
+TEST_F(StepGraphsTest, OnADeviceThatCannotRecordEveryUseIsEnqueued) {
+  cpu::CpuDevice device;
+  StepGraphs graphs(device, context_, true);
+  for (int i = 0; i < 3; ++i) use(graphs, {});
+  EXPECT_EQ(device_.runs, 3);
+  EXPECT_EQ(graphs.unrecorded_uses(), 3);
+  EXPECT_TRUE(graphs.replays().empty());
+}
+
+// Two steps of `batch`, of two micro-batches each.
+void two_steps(Engine& engine, const data::Batch& batch) {
+  for (int i = 1; i <= 2; ++i) engine.update(i, 1e-3, engine.accumulate(batch).grad_norm);
+}
+
+// What the engine says of a part decides which recording is replayed in its place.
+TEST(StepGraphsOfAnEngine, TheFirstMicroBatchAndUniformDocumentsAreTold) {
+  testing::EngineFixture fixture;
+  RecordingDevice device;
+  const data::Batch packed = testing::make_batch({{16, 16}, {17, 11}}, 32, 61, 2);
+  EngineSpec spec = fixture.spec(testing::tiny_config(), packed);
+  spec.micro_batch_rows = 1;
+  Engine engine(spec, device, fixture.backend());
+  two_steps(engine, packed);
+  two_steps(engine, testing::make_batch({{32}, {32}}, 32, 61, 2));
+  EXPECT_EQ(engine.graphs().replays(), (std::map<std::string, std::int64_t>{{"micro_batch first packed", 1},
+                                                                            {"micro_batch later packed", 1},
+                                                                            {"micro_batch first documents=32", 1},
+                                                                            {"micro_batch later documents=32", 1},
+                                                                            {"finish_gradients", 3},
+                                                                            {"gradient_norm", 3},
+                                                                            {"update", 3}}));
+}
+
+TEST(StepGraphsOfAnEngine, NothingIsRecordedWhereTheyAreSwitchedOff) {
+  testing::EngineFixture fixture;
+  RecordingDevice device;
+  const data::Batch batch = testing::make_batch({{17, 11}}, 32, 61, 2);
+  EngineSpec spec = fixture.spec(testing::tiny_config(), batch);
+  spec.graphs = false;
+  Engine engine(spec, device, fixture.backend());
+  two_steps(engine, batch);
+  EXPECT_EQ(device.recordings, 0);
+  EXPECT_EQ(engine.graphs().unrecorded_uses(), 8);
 }
 
 }  // namespace

@@ -63,8 +63,10 @@ bool GemmPlanStore::adopt(const std::string& text, std::string& reason) {
                            domain_.library);
       return false;
     }
+    const Json& problems = json.at("problems");
+    if (!problems.is_object()) fail_corrupt("\"problems\" is not an object");
     std::map<std::string, GemmChoice> choices;
-    for (const auto& [problem, entry] : json.at("problems").items())
+    for (const auto& [problem, entry] : problems.items())
       choices[problem] = {.algo = algo_of(entry.at("algorithm").get<std::string>()),
                           .ms = entry.at("ms").get<double>(),
                           .first_ms = entry.at("first_ms").get<double>(),
