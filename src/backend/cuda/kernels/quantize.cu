@@ -89,6 +89,7 @@ __global__ void __launch_bounds__(kThreads) quantize_kernel(Params p) {
   const bool measured = f.grid == ScaleGrid::kTensor || f.grid == ScaleGrid::kRow;
   const std::int64_t chunks_a_row = ceil_div(g.group_k, kChunk);
   const std::int64_t total = g.row_groups * g.k_groups;
+  const bool along_rows = d.x_row == 1 && d.x_k != 1;
   if (blockIdx.x == 0 && threadIdx.x == 0 && d.out.tensor_scale != nullptr) {
     const float scale = f.grid == ScaleGrid::kNv16 ? formats::nvfp4_tensor_scale(amax_of(d, 0), f) : 1.0f;
     *d.out.tensor_scale = scale * formats::exp2_f32(-exponent);
@@ -97,8 +98,9 @@ __global__ void __launch_bounds__(kThreads) quantize_kernel(Params p) {
   const std::int64_t turns = ceil_div(total, static_cast<std::int64_t>(gridDim.x) * per_block);
   for (std::int64_t turn = 0; turn < turns; ++turn) {
     const std::int64_t group = (turn * gridDim.x + blockIdx.x) * per_block + static_cast<int>(threadIdx.x) / g.lanes;
-    const std::int64_t row0 = group / g.k_groups * g.group_rows;
-    const std::int64_t k0 = group % g.k_groups * g.group_k;
+    // Neighbours of a group are those of its elements in memory.
+    const std::int64_t row0 = (along_rows ? group % g.row_groups : group / g.k_groups) * g.group_rows;
+    const std::int64_t k0 = (along_rows ? group / g.row_groups : group % g.k_groups) * g.group_k;
     const std::int64_t num_rows = group >= total ? 0 : d.rows - row0 < g.group_rows ? d.rows - row0 : g.group_rows;
     const std::int64_t chunks = num_rows * chunks_a_row;
     formats::Amax amax = 0;
@@ -157,11 +159,13 @@ __global__ void __launch_bounds__(kThreads) measure_kernel(Params p) {
   const float prescale = formats::exp2_f32(prescale_of(d.prescale));
   const std::uint16_t signs = signs_of(d);
   const bool by_row = d.out.format.grid == ScaleGrid::kRow;
+  const bool along_rows = d.x_row == 1 && d.x_k != 1;
   formats::Amax amax = 0;
   for (std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; c < d.rows * chunks_a_row;
        c += static_cast<std::int64_t>(gridDim.x) * kThreads) {
-    const std::int64_t row = c / chunks_a_row;
-    const formats::Amax m = chunk_amax(load_chunk<T>(d, row, c % chunks_a_row * kChunk, prescale, signs));
+    const std::int64_t row = along_rows ? c % d.rows : c / chunks_a_row;
+    const std::int64_t k = (along_rows ? c / d.rows : c % chunks_a_row) * kChunk;
+    const formats::Amax m = chunk_amax(load_chunk<T>(d, row, k, prescale, signs));
     if (by_row)
       atomicMax(const_cast<std::uint32_t*>(d.amax) + row, m);
     else
