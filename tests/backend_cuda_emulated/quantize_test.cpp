@@ -169,7 +169,7 @@ TEST_F(CudaQuantize, TilesWithEveryChoice) {
         expect_definition({.rows = 128, .cols = 256, .by_rows = plain, .by_cols = transformed}, each);
         expect_definition({.rows = 128, .cols = 256, .by_rows = transformed, .by_cols = seeded}, each);
       }
-      expect_definition({.rows = 128, .cols = 256, .by_rows = plain, .by_cols = plain, .has_amax = true}, x);
+      expect_definition({.rows = 128, .cols = 256, .by_rows = plain, .by_cols = plain, .has_amax = true}, special);
       expect_definition({.rows = 128, .cols = 256, .by_rows = changed, .by_cols = plain, .has_prescale = true}, special);
       expect_definition(
           {.rows = 128, .cols = 256, .by_rows = plain, .by_cols = plain, .has_amax = true, .has_prescale = true}, x);

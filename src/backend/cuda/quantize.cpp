@@ -52,9 +52,14 @@ bool has_tiled_kernel(const QuantFormat& f) {
           f.grid == ScaleGrid::kNone);
 }
 
+ops::Refusal takes_any(const ops::QuantizeDesc& desc, const runtime::DeviceInfo& device) {
+  if (const ops::Refusal refusal = refuse_other_devices(device)) return refusal;
+  return ops::refuse_choices(desc);
+}
+
 // Both directions come from one kernel, a kernel a grid and element.
 ops::Refusal takes_tiles(const ops::QuantizeDesc& desc, const runtime::DeviceInfo& device) {
-  if (const ops::Refusal refusal = refuse_other_devices(device)) return refusal;
+  if (const ops::Refusal refusal = takes_any(desc, device)) return refusal;
   if (desc.dtype != DType::kBF16) return {ops::RefusalKind::kDType, "tiles are of bf16"};
   if (desc.rows % kQuantizeTile != 0 || desc.cols % kQuantizeTile != 0)
     return {ops::RefusalKind::kShape, "tiles are of 128 x 128"};
@@ -113,7 +118,7 @@ ops::QuantizeList quantize_record_impls() {
 ops::QuantizeList quantize_impls() {
   return {
       {.name = "own.quantize_tiled", .supports = takes_tiles, .workspace_bytes = workspace_bytes, .run = quantize_tiled},
-      {.name = "own.quantize", .supports = any_shape, .workspace_bytes = workspace_bytes, .run = quantize}};
+      {.name = "own.quantize", .supports = takes_any, .workspace_bytes = workspace_bytes, .run = quantize}};
 }
 ops::DequantizeList dequantize_impls() {
   return {{.name = "own.dequantize", .supports = any_shape, .workspace_bytes = nullptr, .run = dequantize}};

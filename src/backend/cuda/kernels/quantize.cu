@@ -59,6 +59,22 @@ __device__ void store_codes(const Direction& d, std::int64_t row, std::int64_t k
   }
 }
 
+// Squared error of a block of NVFP4 under a scale, summed by every lane of it in the order of the definition.
+template <typename T>
+__device__ float squared_error(const Params& p, std::int64_t row0, std::int64_t k0, std::int64_t num_rows,
+                               const GroupScale& s, float prescale) {
+  float sum = 0.0f;
+  for (std::int64_t r = 0; r < num_rows; ++r) {
+    const Chunk x = load_chunk<T>(p.d, row0 + r, k0, prescale, signs_of(p.d));
+    for (int i = 0; i < x.count; ++i) {
+      const std::uint8_t code = formats::nvfp4_code_nearest(x.at[i], s.byte, s.tensor_scale);
+      const float value = formats::decode<formats::E2m1>(code) * formats::decode<formats::E4m3>(s.byte) * s.tensor_scale;
+      sum += (value - x.at[i]) * (value - x.at[i]);
+    }
+  }
+  return sum;
+}
+
 template <typename T, typename E>
 __global__ void __launch_bounds__(kThreads) quantize_kernel(Params p) {
   const Direction& d = p.d;
@@ -69,11 +85,11 @@ __global__ void __launch_bounds__(kThreads) quantize_kernel(Params p) {
   const int exponent = prescale_of(d.prescale);
   const float prescale = formats::exp2_f32(exponent);
   const std::uint16_t signs = signs_of(d);
-  const formats::RandomKey key{
-      .seed = d.seed, .tensor = d.tensor, .step = f.rounding == formats::Rounding::kStochastic ? *d.step : 0};
+  const formats::RandomKey key{.seed = d.seed, .tensor = d.tensor, .step = step_of(d)};
   const bool measured = f.grid == ScaleGrid::kTensor || f.grid == ScaleGrid::kRow;
   const std::int64_t chunks_a_row = ceil_div(g.group_k, kChunk);
   const std::int64_t total = g.row_groups * g.k_groups;
+  const bool along_rows = d.x_row == 1 && d.x_k != 1;
   if (blockIdx.x == 0 && threadIdx.x == 0 && d.out.tensor_scale != nullptr) {
     const float scale = f.grid == ScaleGrid::kNv16 ? formats::nvfp4_tensor_scale(amax_of(d, 0), f) : 1.0f;
     *d.out.tensor_scale = scale * formats::exp2_f32(-exponent);
@@ -82,8 +98,9 @@ __global__ void __launch_bounds__(kThreads) quantize_kernel(Params p) {
   const std::int64_t turns = ceil_div(total, static_cast<std::int64_t>(gridDim.x) * per_block);
   for (std::int64_t turn = 0; turn < turns; ++turn) {
     const std::int64_t group = (turn * gridDim.x + blockIdx.x) * per_block + static_cast<int>(threadIdx.x) / g.lanes;
-    const std::int64_t row0 = group / g.k_groups * g.group_rows;
-    const std::int64_t k0 = group % g.k_groups * g.group_k;
+    // Neighbours of a group are those of its elements in memory.
+    const std::int64_t row0 = (along_rows ? group % g.row_groups : group / g.k_groups) * g.group_rows;
+    const std::int64_t k0 = (along_rows ? group / g.row_groups : group % g.k_groups) * g.group_k;
     const std::int64_t num_rows = group >= total ? 0 : d.rows - row0 < g.group_rows ? d.rows - row0 : g.group_rows;
     const std::int64_t chunks = num_rows * chunks_a_row;
     formats::Amax amax = 0;
@@ -98,7 +115,13 @@ __global__ void __launch_bounds__(kThreads) quantize_kernel(Params p) {
       }
       amax = lanes_max(amax, g.lanes);
     }
-    const GroupScale s = group_scale(f, amax, amax_of(d, 0));
+    GroupScale s = group_scale(f, amax, amax_of(d, 0));
+    if (f.four_over_six && s.byte != formats::E4m3::kNanCode) {
+      GroupScale four = s;
+      four.byte = formats::nvfp4_block_scale(amax, s.tensor_scale, 4.0f);
+      const auto error = [&](const GroupScale& scale) { return squared_error<T>(p, row0, k0, num_rows, scale, prescale); };
+      if (error(four) < error(s)) s = four;
+    }
     for (std::int64_t c = lane; c < chunks; c += g.lanes) {
       const std::int64_t row = row0 + c / chunks_a_row;
       const std::int64_t k = k0 + c % chunks_a_row * kChunk;
@@ -108,13 +131,12 @@ __global__ void __launch_bounds__(kThreads) quantize_kernel(Params p) {
       for (int i = 0; i < x.count; ++i) {
         std::uint32_t random = 0;
         if (f.rounding == formats::Rounding::kStochastic)
-          random = formats::random_bits(key, static_cast<std::uint64_t>(row * d.index_row + (k + i) * d.index_k));
+          random = formats::random_bits(key, static_cast<std::uint64_t>(row * d.k + k + i));
         codes[i] = element_code<E>(f, s, x.at[i], random);
         if (d.carry != nullptr) {
-          const float scale = formats::has_f32_scales(f.grid) ? s.f32
-                              : f.grid == ScaleGrid::kMx32    ? formats::decode_ue8m0(s.byte)
-                                                              : formats::decode<formats::E4m3>(s.byte) * s.tensor_scale;
-          d.carry[row * d.carry_stride + k + i] = x.at[i] - formats::decode<E>(codes[i]) * scale;
+          float& carry = d.carry[row * d.carry_stride + k + i];
+          const float value = formats::decode<E>(codes[i]) * decode_scale(f, s) * s.tensor_scale;
+          carry = to_float(static_cast<const T*>(d.x)[row * d.x_row + (k + i) * d.x_k]) + carry - value / prescale;
         }
       }
       store_codes<E>(d, row, k, codes, x.count);
@@ -137,11 +159,13 @@ __global__ void __launch_bounds__(kThreads) measure_kernel(Params p) {
   const float prescale = formats::exp2_f32(prescale_of(d.prescale));
   const std::uint16_t signs = signs_of(d);
   const bool by_row = d.out.format.grid == ScaleGrid::kRow;
+  const bool along_rows = d.x_row == 1 && d.x_k != 1;
   formats::Amax amax = 0;
   for (std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; c < d.rows * chunks_a_row;
        c += static_cast<std::int64_t>(gridDim.x) * kThreads) {
-    const std::int64_t row = c / chunks_a_row;
-    const formats::Amax m = chunk_amax(load_chunk<T>(d, row, c % chunks_a_row * kChunk, prescale, signs));
+    const std::int64_t row = along_rows ? c % d.rows : c / chunks_a_row;
+    const std::int64_t k = (along_rows ? c / d.rows : c % chunks_a_row) * kChunk;
+    const formats::Amax m = chunk_amax(load_chunk<T>(d, row, k, prescale, signs));
     if (by_row)
       atomicMax(const_cast<std::uint32_t*>(d.amax) + row, m);
     else

@@ -33,7 +33,7 @@ struct Quantize {
   const std::int32_t* prescale = nullptr;  // null: none
   float* carry = nullptr;                  // null: none
   std::int64_t carry_stride = 0;
-  const std::uint64_t* step = nullptr;
+  const std::uint64_t* step = nullptr;  // null: 0
   std::uint64_t seed = 0;
   std::uint64_t tensor = 0;
   std::uint32_t* measured = nullptr;  // quantize_measured_words, where an amax has to be measured

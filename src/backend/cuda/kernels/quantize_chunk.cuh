@@ -17,8 +17,9 @@ __device__ inline Chunk load_chunk(const Direction& d, std::int64_t row, std::in
   c.count = static_cast<int>(d.k - k < kChunk ? d.k - k : kChunk);
   const T* x = static_cast<const T*>(d.x) + row * d.x_row + k * d.x_k;
   for (int i = 0; i < kChunk; ++i) {
-    c.at[i] = i < c.count ? to_float(x[i * d.x_k]) * prescale : 0.0f;
-    if (d.carry != nullptr && i < c.count) c.at[i] = c.at[i] + d.carry[row * d.carry_stride + k + i];
+    float u = i < c.count ? to_float(x[i * d.x_k]) : 0.0f;
+    if (d.carry != nullptr && i < c.count) u += d.carry[row * d.carry_stride + k + i];
+    c.at[i] = u * prescale;
   }
   if (d.out.format.hadamard != formats::Hadamard::kNone) formats::hadamard16(c.at, signs);
   return c;
@@ -58,11 +59,16 @@ __device__ inline GroupScale group_scale(const formats::QuantFormat& f, formats:
   return s;
 }
 
+// What a group's codes are multiplied with, the prescale aside.
+__device__ inline float decode_scale(const formats::QuantFormat& f, const GroupScale& s) {
+  if (formats::has_f32_scales(f.grid)) return s.f32;
+  return f.grid == formats::ScaleGrid::kMx32 ? formats::decode_ue8m0(s.byte) : formats::decode<formats::E4m3>(s.byte);
+}
+
 template <typename E>
 __device__ inline std::uint8_t element_code(const formats::QuantFormat& f, const GroupScale& s, float x,
                                             std::uint32_t random) {
-  const bool nan_scale = f.grid == formats::ScaleGrid::kNv16 ? s.byte == formats::E4m3::kNanCode : s.encode == 0.0f;
-  if (nan_scale) return 0;
+  if (f.grid == formats::ScaleGrid::kNv16 && (s.byte == 0 || s.byte == formats::E4m3::kNanCode)) return 0;
   if (f.rounding == formats::Rounding::kStochastic) return formats::encode_stochastic<E>(x * s.encode, random);
   if (f.grid == formats::ScaleGrid::kNv16) return formats::nvfp4_code_nearest(x, s.byte, s.tensor_scale);
   return formats::encode_nearest<E>(x * s.encode);

@@ -98,22 +98,39 @@ __device__ inline std::uint32_t e2m1_of_any(const float* x, const TileScale& s, 
   return pack_counts(count, x);
 }
 
-// Drawn: the random bits of two elements a word. Below the smallest normal number the definition compares the other way
-// round, which is the complement; a product rounded up keeps what lies beyond the last bit.
+// A drawn code by the definition.
 template <typename E>
+__attribute__((noinline)) __device__ std::uint32_t drawn_code_exact(float scaled, std::uint32_t random) {
+  return formats::encode_stochastic<E>(scaled, random);
+}
+
+// Drawn: the random bits of two elements a word. A NaN goes the definition's way: it comes with the NaN scale's factor,
+// 0, or (kNan) under an amax that did not see it. Below the smallest normal number the definition compares the other way
+// round, which is the complement; a product rounded up keeps what lies beyond the last bit.
+template <typename E, bool kNan>
 __device__ inline void draw_codes(const float* x, const TileScale& s, const std::uint32_t* random, std::uint32_t* words) {
   constexpr int kDropped = 23 - E::kMantissaBits;
   constexpr float kToF32 = formats::exp2_f32(-126 - (1 - E::kBias));
   std::uint32_t count[kVecCodes];
+  bool nan = s.factor == 0.0f;
 #pragma unroll
   for (int i = 0; i < kVecCodes; ++i) {
     const float q = fabsf(x[i] * s.factor);
+    if constexpr (kNan) nan = nan || q != q;
     const std::uint32_t steps = f32_bits(mul_up(q < E::kMax ? q : E::kMax, kToF32));
     const std::uint32_t r = i % 2 == 0 ? random[i / 2] & 0xFFFFu : random[i / 2] >> 16;
     const std::uint32_t add = r << (kDropped - 16) | 1u << (kDropped - 17);
     count[i] = steps + (steps < 0x00800000u ? add ^ ((1u << kDropped) - 1u) : add);
   }
-  if constexpr (kIsE2m1<E>) {
+  if (nan) {
+    constexpr int kPerWord = kVecCodes / kCodeWords<E>;
+#pragma unroll
+    for (int i = 0; i < kVecCodes; ++i) {
+      const std::uint32_t r = i % 2 == 0 ? random[i / 2] << 16 : random[i / 2] & 0xFFFF0000u;
+      const std::uint32_t code = drawn_code_exact<E>(x[i] * s.factor, r | 0x8000u) << i % kPerWord * (32 / kPerWord);
+      words[i / kPerWord] = i % kPerWord == 0 ? code : words[i / kPerWord] | code;
+    }
+  } else if constexpr (kIsE2m1<E>) {
     words[0] = pack_counts(count, x);
   } else {
 #pragma unroll

@@ -16,8 +16,6 @@ struct Direction {
   const void* x = nullptr;
   std::int64_t x_row = 0;  // distance of neighbours: of rows, along K
   std::int64_t x_k = 0;
-  std::int64_t index_row = 0;  // the same for the index of the random key
-  std::int64_t index_k = 0;
   float* carry = nullptr;
   std::int64_t carry_stride = 0;
   QuantizedMatrix out;
@@ -47,8 +45,6 @@ inline Direction direction_by_rows(const Quantize& a) {
               .x = a.x,
               .x_row = a.x_stride,
               .x_k = 1,
-              .index_row = a.cols,
-              .index_k = 1,
               .carry = a.carry,
               .carry_stride = a.carry_stride,
               .out = a.by_rows,
@@ -68,8 +64,6 @@ inline Direction direction_by_cols(const Quantize& a) {
               .x = a.x,
               .x_row = 1,
               .x_k = a.x_stride,
-              .index_row = 1,
-              .index_k = a.cols,
               .out = a.by_cols,
               .prescale = a.prescale,
               .step = a.step,
@@ -92,8 +86,10 @@ __device__ inline formats::Amax amax_of(const Direction& d, std::int64_t row) {
   return formats::magnitude_bits(std::bit_cast<float>(bits) * formats::exp2_f32(*d.prescale));
 }
 
+__device__ inline std::uint64_t step_of(const Direction& d) { return d.step == nullptr ? 0 : *d.step; }
+
 __device__ inline std::uint16_t signs_of(const Direction& d) {
-  return d.out.format.hadamard == formats::Hadamard::kSeededSigns ? formats::hadamard_signs(d.seed, d.tensor)
+  return d.out.format.hadamard == formats::Hadamard::kSeededSigns ? formats::hadamard_signs(d.seed, step_of(d))
                                                                   : formats::kHadamardSigns;
 }
 
