@@ -97,8 +97,9 @@ def kernel_names(symbols):
     if not symbols:
         return []
     done = subprocess.run(["c++filt"], input="\n".join(symbols), capture_output=True, text=True, check=True)
-    return sorted(re.sub(r"\(.*", "", name.replace("(anonymous namespace)::", "")).split(" ", 1)[-1]
-                  .replace("ida::cuda::", "") for name in done.stdout.split("\n") if name)
+    plain = (re.sub(r"\((\w+::)*\w+\)(?=\d)", "", name.replace("(anonymous namespace)::", ""))  # (Enum)2 is 2
+             for name in done.stdout.split("\n") if name)
+    return sorted(re.sub(r"\(.*", "", name).split(" ", 1)[-1].replace("ida::cuda::", "") for name in plain)
 
 
 def census_row(nvdisasm, code):

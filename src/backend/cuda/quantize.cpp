@@ -75,13 +75,18 @@ ops::Refusal takes_tiles(const ops::QuantizeDesc& desc, const runtime::DeviceInf
 bool aligned(const TensorView& view, std::int64_t bytes) {
   return aligned_to(view.data, bytes) && view.row_stride * dtype_size_bytes(view.dtype) % bytes == 0;
 }
-bool aligned(const QuantFormat& format, const ops::QuantizedView& view) {
-  return format.grid == ScaleGrid::kNone || (aligned(view.codes, 16) && aligned(view.scales, 8));
+// Scales of MX and NVFP4 are stored four at a time, in the layout of products sixteen.
+bool aligned(const QuantFormat& format, formats::ScaleLayout layout, const ops::QuantizedView& view) {
+  if (format.grid == ScaleGrid::kNone) return true;
+  if (!aligned(view.codes, 16)) return false;
+  if (formats::has_f32_scales(format.grid)) return true;
+  return layout == formats::ScaleLayout::kRows ? aligned(view.scales, 4) : aligned_to(view.scales.data, 16);
 }
 
 void quantize_tiled(const ops::QuantizeDesc& desc, const ops::QuantizeArgs& args, const ops::Launch& launch) {
   const Quantize problem = problem_of(desc, args, launch);
-  const bool vectors = aligned(args.x, 16) && aligned(desc.by_rows, args.by_rows) && aligned(desc.by_cols, args.by_cols);
+  const bool vectors = aligned(args.x, 16) && aligned(desc.by_rows, desc.layout, args.by_rows) &&
+                       aligned(desc.by_cols, desc.layout, args.by_cols);
   check(vectors ? launch_quantize_tiled(problem, stream_of(launch)) : launch_quantize(problem, stream_of(launch)),
         "quantize");
 }

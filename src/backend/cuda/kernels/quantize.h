@@ -46,8 +46,8 @@ std::int64_t quantize_measured_words(const formats::QuantFormat& by_rows, const 
 // Any problem.
 cudaError_t launch_quantize(const Quantize& args, cudaStream_t stream);
 
-// bf16 in tiles of 128 x 128, see quantize_tiled.cu: rows and cols are multiples of it, matrices lie on 16 bytes, scales
-// on 8.
+// bf16 in tiles of 128 x 128, see quantize_tiled.cu: rows and cols are multiples of it, matrices lie on 16 bytes, bytes of
+// scales on 4, in the layout of products on 16.
 inline constexpr int kQuantizeTile = 128;
 cudaError_t launch_quantize_tiled(const Quantize& args, cudaStream_t stream);
 
