@@ -60,6 +60,9 @@ std::vector<Case> cases_of(const SafetensorsFile& file) {
           "{}: tensor '{}': no format '{}' with mode '{}'; there are mxfp8, mxfp8_e5m2, mxfp4 with floor and ceil, nvfp4 "
           "with single_level and two_level",
           file.path(), name, format_text, mode);
+    const bool nvfp4 = format->grid == ScaleGrid::kNv16;
+    if (suffix != "q" && (suffix == "scale_ue8m0") == nvfp4)
+      fail_corrupt("{}: tensor '{}': {} has no .{}", file.path(), name, format_text, suffix);
     const std::string base = name.substr(0, last);
     if (file.find(base + ".q") == nullptr) fail_corrupt("{}: tensor '{}': '{}.q' is missing", file.path(), name, base);
     if (suffix == "q") cases.push_back({base, name.substr(0, first), *format});

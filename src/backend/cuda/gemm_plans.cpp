@@ -161,6 +161,11 @@ GemmPlans::Plan& GemmPlans::plan(const GemmKey& key) {
   const auto found = std::find_if(plans_.begin(), plans_.end(), [&](const auto& plan) { return plan->key == key; });
   if (found != plans_.end()) return **found;
   plans_.push_back(std::make_unique<Plan>(key));
+  if (key.desc
+          .quantized()) {  // the library proposes nothing for scales of rows or blocks before it has seen where they lie
+    plans_.back()->set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(constants_));
+    plans_.back()->set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(constants_));
+  }
   return *plans_.back();
 }
 

@@ -75,20 +75,48 @@ __device__ inline std::uint32_t e2m1_of_short(const float* x, float factor) {
   return select_bits(0x0F0F0F0Fu, low, high);
 }
 
+// Whether f32(x / divisor), next to the tie `t` between the codes `low` and `low + 1`, is the upper one: as the definition
+// has it, without its division. x - t * divisor is exact in f64, and no quotient lies on the edge of what rounds to t,
+// since the edge has more bits than x can make.
+__device__ inline bool rounds_up_at(double x, double divisor, float t, std::uint32_t low) {
+  const double delta = fma(-static_cast<double>(t), divisor, x);
+  const double above = static_cast<double>(bits_f32(f32_bits(t) & 0x7F800000u)) * 0x1p-24 * divisor;
+  const double below = (f32_bits(t) & 0x7FFFFFu) == 0 ? 0.5 * above : above;
+  return delta > above || (delta >= -below && (low & 1u) != 0);
+}
+
+// NVFP4's code of a magnitude whose quotient lies next to the tie above code `low`.
+__attribute__((noinline)) __device__ inline std::uint32_t nvfp4_code_at_tie(float x, std::uint32_t low, std::uint32_t byte,
+                                                                            float tensor_scale) {
+  const float t = low < 4 ? 0.25f + 0.5f * static_cast<float>(low) : low == 4 ? 2.5f : low == 5 ? 3.5f : 5.0f;
+  const double divisor = static_cast<double>(bits_f32(byte << 20) * 0x1p120f) * static_cast<double>(tensor_scale);
+  return low + (rounds_up_at(static_cast<double>(x), divisor, t, low) ? 1u : 0u);
+}
+
 // Any quotient: where x * factor comes near a tie the definition decides.
 __device__ inline std::uint32_t e2m1_of_any(const float* x, const TileScale& s, bool by_quotient) {
   constexpr std::uint32_t kWindow = 8;  // units of the last place: the factor is off by 2, the product by half
+  constexpr std::uint32_t kHalf = 0x200000u;
+  const auto distance = [](std::uint32_t steps) { return steps * 1024u - (kHalf - kWindow) * 1024u; };
   std::uint32_t count[kVecCodes];
   std::uint32_t nearest = 0xFFFFFFFFu;
 #pragma unroll
   for (int i = 0; i < kVecCodes; ++i) {
     const std::uint32_t q = f32_bits(fabsf(x[i] * s.factor) * 0x1p-126f);
     const std::uint32_t steps = q < 7u << 22 ? q : 7u << 22;
-    const std::uint32_t distance = steps * 1024u - (0x200000u - kWindow) * 1024u;
-    nearest = distance < nearest ? distance : nearest;
-    count[i] = steps + 0x200000u;
+    nearest = distance(steps) < nearest ? distance(steps) : nearest;
+    count[i] = steps + kHalf;
   }
-  if (nearest < 2 * kWindow * 1024u || s.exact) {
+  const bool near_tie = nearest < 2 * kWindow * 1024u;
+  if (near_tie && by_quotient && !s.exact) {
+    // One block in sixty: quotients of short numbers meet ties often.
+#pragma unroll
+    for (int i = 0; i < kVecCodes; ++i) {
+      const std::uint32_t steps = count[i] - kHalf;
+      if (distance(steps) < 2 * kWindow * 1024u)
+        count[i] = nvfp4_code_at_tie(fabsf(x[i]), steps >> 22, s.byte, s.tensor_scale) << 22;
+    }
+  } else if (near_tie || s.exact) {
     std::uint32_t word = 0;
 #pragma unroll
     for (int i = 0; i < kVecCodes; ++i)

@@ -101,10 +101,17 @@ __device__ inline TileScale nv_tile_scale(formats::Amax amax, const Rules& r, bo
   const bool snap = short_amax && !r.two_level;
   if (snap) bits = (bits + 0x40u) & ~0x7Fu;
   const bool near_tie = !snap && ((bits + 8u - 0x80000u) & 0xFFFFFu) < 16u;
-  if (r.exact || near_tie || !(quotient >= 0x1p-6f) || amax >= formats::kAmaxInfinity)
+  if (r.exact || !(quotient >= 0x1p-6f) || amax >= formats::kAmaxInfinity) {
     s.byte = formats::nvfp4_block_scale(amax, r.tensor_scale, 6.0f);
-  else
+  } else if (near_tie) {
+    const std::uint32_t low = (bits >> 20) - (120u << 3);
+    const float tie = bits_f32((bits & ~0xFFFFFu) | 0x80000u);
+    const double divisor = 6.0 * static_cast<double>(r.tensor_scale);
+    const bool up = rounds_up_at(static_cast<double>(bits_f32(amax)), divisor, tie, low);
+    s.byte = low + (up ? 1u : 0u) < formats::E4m3::kMaxCode ? low + (up ? 1u : 0u) : formats::E4m3::kMaxCode;
+  } else {
     s.byte = cvt_fp8x2<formats::E4m3>(bits_f32(bits), 0.0f) & 0xFFu;
+  }
   if (s.byte == 0 || s.byte == formats::E4m3::kNanCode) return s;
   const float scale = bits_f32(s.byte << 20) * 0x1p120f * r.tensor_scale;
   if (stochastic) {
