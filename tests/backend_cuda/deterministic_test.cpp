@@ -35,6 +35,7 @@ TEST(CudaDeterministic, RepetitionsHaveTheSameBits) {
     spec.seq_len = kLen;
     spec.deterministic = true;
     const std::vector<float> first = trained_masters(spec, batch, *device, backend);
+    ASSERT_FALSE(first == random_masters(model::build_param_table(config), 7)) << "nothing was trained";
     for (int repeat = 0; repeat < 10; ++repeat) {
       ASSERT_TRUE(trained_masters(spec, batch, *device, backend) == first) << "repetition " << repeat;
     }

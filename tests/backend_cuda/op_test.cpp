@@ -334,8 +334,10 @@ TEST_F(CudaTest, Gemm) {
         Twin residual = twin(dtype, c.m, c.n, 8).random(5);
         Twin alpha = twin(DType::kF32, 1, 1).fill({0.5f});
         const auto& reference = ops::choose(cpu_->backend().gemm, desc, cpu().device, "gemm");
+        int taken = 0;
         for (const auto& impl : gpu_->backend().gemm) {
           if (impl.supports(desc, gpu().device)) continue;
+          ++taken;
           Twin out = twin(desc.c_dtype, c.m, c.n).random(4);
           const auto run = [&](Side& side, const auto& chosen, auto at) {
             runtime::Arena::Scope scope(side.arena());
@@ -361,6 +363,7 @@ TEST_F(CudaTest, Gemm) {
           const double bar = desc.c_dtype != DType::kBF16 ? 5e-6 : desc.has_bias ? 4e-3 : 1e-3;
           EXPECT_LT(out.error(), bar) << impl.name << " " << desc.to_string();
         }
+        EXPECT_GT(taken, 0) << "no implementation takes " << desc.to_string();
       }
     }
   }
