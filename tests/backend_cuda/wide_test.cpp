@@ -2,6 +2,7 @@
 // without a GPU of 40 GiB.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -134,6 +135,107 @@ TEST_F(CudaWide, Embedding) {
   ops::embedding_forward(*context_, {.rows = rows, .cols = kCols, .vocab_size = 1, .dtype = DType::kBF16},
                          {.ids = ids, .table = table, .y = y});
   expect_last_row_is_the_first("y", y);
+}
+
+TEST_F(CudaWide, Rope) {
+  constexpr std::int64_t kCols = 4096;
+  const std::int64_t rows = rows_beyond(kCols);
+  const TensorView x = input(rows, kCols, 1);
+  const std::vector<std::byte> before = row(x, 0);
+  const TensorView cosines = input(1, 32, 2);
+  const TensorView wide_cosines = tensor(1, 32, DType::kF32);
+  ops::convert(*context_, {.rows = 1, .cols = 32, .from = DType::kBF16, .to = DType::kF32},
+               {.x = cosines, .y = wide_cosines});
+  const TensorView positions = tensor(1, rows, DType::kI32);  // 0
+  const ops::RopeDesc desc{.rows = rows, .num_heads = kCols / 64, .head_dim = 64, .rotary_dim = 64, .dtype = DType::kBF16};
+  ops::rope(*context_, desc, {.x = x, .positions = positions, .cos = wide_cosines, .sin = wide_cosines});
+  EXPECT_NE(row(x, 0), before);
+  expect_last_row_is_the_first("rotated", x);
+}
+
+TEST_F(CudaWide, BiasGrad) {
+  constexpr std::int64_t kCols = 2048;
+  const std::int64_t rows = rows_beyond(kCols);
+  const TensorView grad_y = input(rows, kCols, 1);
+  const TensorView grad_bias = tensor(1, kCols, DType::kF32);
+  ops::bias_grad(*context_, {.rows = rows, .cols = kCols, .dtype = DType::kBF16},
+                 {.grad_y = grad_y, .grad_bias = grad_bias});
+  std::vector<float> got(kCols);
+  device_->copy_to_host(got.data(), grad_bias.data, grad_bias.size_bytes());
+  for (std::size_t i = 0; i < got.size(); ++i)  // the first row and the last
+    EXPECT_EQ(got[i], 2.0f * to_f32(bf16_from_f32(normal_at(1, 1, i)))) << i;
+}
+
+// Documents of 1024 tokens between two of one, which hold the same values.
+TEST_F(CudaWide, Attention) {
+  constexpr std::int64_t kHeads = 128;
+  constexpr std::int64_t kDim = 128;
+  const std::int64_t rows = rows_beyond(kHeads * kDim);
+  std::vector<ops::Segment> table = {{0, 1, 0, 1}};
+  for (std::int64_t begin = 1; begin < rows - 1; begin += 1024) {
+    const auto first = static_cast<std::int32_t>(begin);
+    const auto length = static_cast<std::int32_t>(std::min<std::int64_t>(1024, rows - 1 - begin));
+    table.push_back({first, length, first, length});
+  }
+  const auto last = static_cast<std::int32_t>(rows - 1);
+  table.push_back({last, 1, last, 1});
+  const auto num_segments = static_cast<std::int64_t>(table.size());
+  const TensorView segments = tensor(num_segments, 4, DType::kI32);
+  write(segments, table.data());
+  const ops::AttentionDesc desc{.q_rows = rows,
+                                .kv_rows = rows,
+                                .num_heads = kHeads,
+                                .num_kv_heads = 1,
+                                .head_dim = kDim,
+                                .max_segments = num_segments,
+                                .scale = 0.1f,
+                                .dtype = DType::kBF16};
+  const TensorView q = input(rows, kHeads * kDim, 1), k = input(rows, kDim, 2), v = input(rows, kDim, 3);
+  const TensorView o = output(rows, kHeads * kDim), lse = output(rows, kHeads, DType::kF32);
+  ops::attention_forward(*context_, desc, {.q = q, .k = k, .v = v, .segments = segments, .o = o, .lse = lse});
+  expect_last_row_is_the_first("o", o);
+  expect_last_row_is_the_first("lse", lse);
+  const TensorView grad_o = input(rows, kHeads * kDim, 4);
+  const TensorView grad_q = output(rows, kHeads * kDim), grad_k = output(rows, kDim), grad_v = output(rows, kDim);
+  ops::attention_backward(*context_, desc,
+                          {.grad_o = grad_o,
+                           .q = q,
+                           .k = k,
+                           .v = v,
+                           .o = o,
+                           .lse = lse,
+                           .segments = segments,
+                           .grad_q = grad_q,
+                           .grad_k = grad_k,
+                           .grad_v = grad_v});
+  expect_last_row_is_the_first("grad_q", grad_q);
+  expect_last_row_is_the_first("grad_k", grad_k);
+  expect_last_row_is_the_first("grad_v", grad_v);
+}
+
+TEST_F(CudaWide, Quantize) {
+  constexpr std::int64_t kCols = 16384;
+  const std::int64_t rows = kElems / kCols + 128;
+  const TensorView x = input(rows, kCols, 1);
+  const formats::QuantFormat format = *formats::format_of_name("mxfp8");
+  const ops::QuantizedView by_rows{.codes = output(rows, kCols, DType::kU8),
+                                   .scales = output(rows, kCols / 32, DType::kU8)};
+  const ops::QuantizedView by_cols{.codes = output(kCols, rows, DType::kU8),
+                                   .scales = output(kCols, rows / 32, DType::kU8)};
+  ops::quantize(*context_, {.rows = rows, .cols = kCols, .dtype = DType::kBF16, .by_rows = format, .by_cols = format},
+                {.x = x, .by_rows = by_rows, .by_cols = by_cols});
+  expect_last_row_is_the_first("codes", by_rows.codes);
+  expect_last_row_is_the_first("scales", by_rows.scales);
+  for (const std::int64_t column : {std::int64_t{0}, kCols - 1}) {
+    const std::vector<std::byte> codes = row(by_cols.codes, column);
+    EXPECT_EQ(codes.front(), codes.back()) << column;
+    EXPECT_NE(codes.front(), std::byte{0}) << column;
+    EXPECT_EQ(codes[1], std::byte{0}) << column;
+  }
+  const TensorView y = output(rows, kCols);
+  ops::dequantize(*context_, {.rows = rows, .cols = kCols, .format = format, .dtype = DType::kBF16},
+                  {.x = by_rows, .y = y});
+  expect_last_row_is_the_first("dequantised", y);
 }
 
 // Logits of a large batch. Every implementation that takes the product.
