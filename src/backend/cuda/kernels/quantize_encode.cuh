@@ -50,13 +50,6 @@ __device__ inline std::uint32_t pack_counts(const std::uint32_t* count, const fl
   return top_bytes(pair[0], pair[1], pair[2], pair[3]);
 }
 
-// Eight e2m1 codes by the definition.
-__attribute__((noinline)) __device__ inline std::uint32_t e2m1_code_exact(float x, bool by_quotient, float factor,
-                                                                          std::uint32_t byte, float tensor_scale) {
-  return by_quotient ? formats::nvfp4_code_nearest(x, static_cast<std::uint8_t>(byte), tensor_scale)
-                     : formats::encode_nearest<formats::E2m1>(x * factor);
-}
-
 // Ties decided in f16: for quotients that are a tie or 2^-8 of it away, as those of bf16 by a power of two or an e4m3 are.
 __device__ inline std::uint32_t e2m1_of_short(const float* x, float factor) {
   const float f = factor * 0x1p-14f;
@@ -86,50 +79,75 @@ __device__ inline bool rounds_up_at(double x, double divisor, float t, std::uint
 }
 
 // NVFP4's code of a magnitude whose quotient lies next to the tie above code `low`.
-__attribute__((noinline)) __device__ inline std::uint32_t nvfp4_code_at_tie(float x, std::uint32_t low, std::uint32_t byte,
-                                                                            float tensor_scale) {
+__device__ inline std::uint32_t nvfp4_code_at_tie(float x, std::uint32_t low, const TileScale& s) {
   const float t = low < 4 ? 0.25f + 0.5f * static_cast<float>(low) : low == 4 ? 2.5f : low == 5 ? 3.5f : 5.0f;
-  const double divisor = static_cast<double>(bits_f32(byte << 20) * 0x1p120f) * static_cast<double>(tensor_scale);
+  const double divisor = static_cast<double>(bits_f32(s.byte << 20) * 0x1p120f) * static_cast<double>(s.tensor_scale);
   return low + (rounds_up_at(static_cast<double>(x), divisor, t, low) ? 1u : 0u);
 }
 
-// Any quotient: where x * factor comes near a tie the definition decides.
+// Eight values that a function outside the fast path gets by value. Such functions are not inlined and loop: their code,
+// eight times over and for every vector, would not stay in the instruction cache.
+struct Eight {
+  float at[kVecCodes];
+};
+
+// Steps of e2m1 (half a unit of the smallest normal number) from bit 22 on, and how near a tie they come.
+constexpr std::uint32_t kHalfStep = 0x200000u;
+constexpr std::uint32_t kTieWindow = 8;  // units of the last place: the factor is off by 2, the product by half
+__device__ inline std::uint32_t e2m1_steps(float x, float factor) {
+  const std::uint32_t q = f32_bits(fabsf(x * factor) * 0x1p-126f);
+  return q < 7u << 22 ? q : 7u << 22;
+}
+__device__ inline std::uint32_t tie_distance(std::uint32_t steps) { return (steps - (kHalfStep - kTieWindow)) * 1024u; }
+constexpr std::uint32_t kNearTie = 2 * kTieWindow * 1024u;
+
+// Eight e2m1 codes where one lies near a tie or all go by the definition.
+__attribute__((noinline)) __device__ inline std::uint32_t e2m1_word_with_ties(Eight x, TileScale s, bool by_quotient) {
+  std::uint32_t word = 0;
+#pragma unroll 1
+  for (int i = 0; i < kVecCodes; ++i) {
+    const std::uint32_t steps = e2m1_steps(x.at[i], s.factor);
+    std::uint32_t code = 0;
+    if (!by_quotient) {
+      code = formats::encode_nearest<formats::E2m1>(x.at[i] * s.factor);
+    } else if (s.exact) {
+      code = formats::nvfp4_code_nearest(x.at[i], static_cast<std::uint8_t>(s.byte), s.tensor_scale);
+    } else {
+      code = tie_distance(steps) < kNearTie ? nvfp4_code_at_tie(fabsf(x.at[i]), steps >> 22, s) : (steps + kHalfStep) >> 22;
+      code |= f32_bits(x.at[i]) >> 31 << 3;
+    }
+    word |= code << 4 * i;
+  }
+  return word;
+}
+
+// Any quotient: where x * factor comes near a tie, as one block in sixty of short numbers does, the definition decides.
 __device__ inline std::uint32_t e2m1_of_any(const float* x, const TileScale& s, bool by_quotient) {
-  constexpr std::uint32_t kWindow = 8;  // units of the last place: the factor is off by 2, the product by half
-  constexpr std::uint32_t kHalf = 0x200000u;
-  const auto distance = [](std::uint32_t steps) { return steps * 1024u - (kHalf - kWindow) * 1024u; };
   std::uint32_t count[kVecCodes];
   std::uint32_t nearest = 0xFFFFFFFFu;
 #pragma unroll
   for (int i = 0; i < kVecCodes; ++i) {
-    const std::uint32_t q = f32_bits(fabsf(x[i] * s.factor) * 0x1p-126f);
-    const std::uint32_t steps = q < 7u << 22 ? q : 7u << 22;
-    nearest = distance(steps) < nearest ? distance(steps) : nearest;
-    count[i] = steps + kHalf;
+    const std::uint32_t steps = e2m1_steps(x[i], s.factor);
+    nearest = tie_distance(steps) < nearest ? tie_distance(steps) : nearest;
+    count[i] = steps + kHalfStep;
   }
-  const bool near_tie = nearest < 2 * kWindow * 1024u;
-  if (near_tie && by_quotient && !s.exact) {
-    // One block in sixty: quotients of short numbers meet ties often.
-#pragma unroll
-    for (int i = 0; i < kVecCodes; ++i) {
-      const std::uint32_t steps = count[i] - kHalf;
-      if (distance(steps) < 2 * kWindow * 1024u)
-        count[i] = nvfp4_code_at_tie(fabsf(x[i]), steps >> 22, s.byte, s.tensor_scale) << 22;
-    }
-  } else if (near_tie || s.exact) {
-    std::uint32_t word = 0;
-#pragma unroll
-    for (int i = 0; i < kVecCodes; ++i)
-      word |= e2m1_code_exact(x[i], by_quotient, s.factor, s.byte, s.tensor_scale) << 4 * i;
-    return word;
-  }
+  if (nearest < kNearTie || s.exact)
+    return e2m1_word_with_ties({x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]}, s, by_quotient);
   return pack_counts(count, x);
 }
 
-// A drawn code by the definition.
+// Eight drawn codes by the definition; `x` is scaled.
 template <typename E>
-__attribute__((noinline)) __device__ std::uint32_t drawn_code_exact(float scaled, std::uint32_t random) {
-  return formats::encode_stochastic<E>(scaled, random);
+__attribute__((noinline)) __device__ std::uint64_t drawn_words_exact(Eight x, uint4 random) {
+  const std::uint32_t pairs[4] = {random.x, random.y, random.z, random.w};
+  std::uint64_t words = 0;
+#pragma unroll 1
+  for (int i = 0; i < kVecCodes; ++i) {
+    const std::uint32_t r = i % 2 == 0 ? pairs[i / 2] << 16 : pairs[i / 2] & 0xFFFF0000u;
+    const std::uint64_t code = formats::encode_stochastic<E>(x.at[i], r | 0x8000u);
+    words |= code << i * (kIsE2m1<E> ? 4 : 8);
+  }
+  return words;
 }
 
 // Drawn: the random bits of two elements a word. A NaN goes the definition's way: it comes with the NaN scale's factor,
@@ -151,13 +169,12 @@ __device__ inline void draw_codes(const float* x, const TileScale& s, const std:
     count[i] = steps + (steps < 0x00800000u ? add ^ ((1u << kDropped) - 1u) : add);
   }
   if (nan) {
-    constexpr int kPerWord = kVecCodes / kCodeWords<E>;
+    Eight scaled;
 #pragma unroll
-    for (int i = 0; i < kVecCodes; ++i) {
-      const std::uint32_t r = i % 2 == 0 ? random[i / 2] << 16 : random[i / 2] & 0xFFFF0000u;
-      const std::uint32_t code = drawn_code_exact<E>(x[i] * s.factor, r | 0x8000u) << i % kPerWord * (32 / kPerWord);
-      words[i / kPerWord] = i % kPerWord == 0 ? code : words[i / kPerWord] | code;
-    }
+    for (int i = 0; i < kVecCodes; ++i) scaled.at[i] = x[i] * s.factor;
+    const std::uint64_t exact = drawn_words_exact<E>(scaled, {random[0], random[1], random[2], random[3]});
+    words[0] = static_cast<std::uint32_t>(exact);
+    if constexpr (!kIsE2m1<E>) words[1] = static_cast<std::uint32_t>(exact >> 32);
   } else if constexpr (kIsE2m1<E>) {
     words[0] = pack_counts(count, x);
   } else {

@@ -91,6 +91,17 @@ __device__ TileScale mx_tile_scale(formats::Amax amax, std::uint32_t carry) {
   return s;
 }
 
+// The byte of a block's scale outside the fast path; `at_tie`: the quotient is normal and `bits` lies next to a tie.
+__attribute__((noinline)) __device__ inline std::uint32_t nvfp4_scale_slow(formats::Amax amax, float tensor_scale,
+                                                                           std::uint32_t bits, bool at_tie) {
+  if (!at_tie || amax >= formats::kAmaxInfinity) return formats::nvfp4_block_scale(amax, tensor_scale, 6.0f);
+  const std::uint32_t low = (bits >> 20) - (120u << 3);
+  const float tie = bits_f32((bits & ~0xFFFFFu) | 0x80000u);
+  const bool up = rounds_up_at(static_cast<double>(bits_f32(amax)), 6.0 * static_cast<double>(tensor_scale), tie, low);
+  const std::uint32_t byte = low + (up ? 1u : 0u);
+  return byte < formats::E4m3::kMaxCode ? byte : formats::E4m3::kMaxCode;
+}
+
 // nvfp4_block_scale without f64 unless the quotient comes near a tie. A single level's quotient is a bf16 by 6, a tie or
 // 2^-8 of it away, so rounding it a little finds the tie itself.
 __device__ inline TileScale nv_tile_scale(formats::Amax amax, const Rules& r, bool short_amax, bool stochastic) {
@@ -101,14 +112,8 @@ __device__ inline TileScale nv_tile_scale(formats::Amax amax, const Rules& r, bo
   const bool snap = short_amax && !r.two_level;
   if (snap) bits = (bits + 0x40u) & ~0x7Fu;
   const bool near_tie = !snap && ((bits + 8u - 0x80000u) & 0xFFFFFu) < 16u;
-  if (r.exact || !(quotient >= 0x1p-6f) || amax >= formats::kAmaxInfinity) {
-    s.byte = formats::nvfp4_block_scale(amax, r.tensor_scale, 6.0f);
-  } else if (near_tie) {
-    const std::uint32_t low = (bits >> 20) - (120u << 3);
-    const float tie = bits_f32((bits & ~0xFFFFFu) | 0x80000u);
-    const double divisor = 6.0 * static_cast<double>(r.tensor_scale);
-    const bool up = rounds_up_at(static_cast<double>(bits_f32(amax)), divisor, tie, low);
-    s.byte = low + (up ? 1u : 0u) < formats::E4m3::kMaxCode ? low + (up ? 1u : 0u) : formats::E4m3::kMaxCode;
+  if (r.exact || near_tie || !(quotient >= 0x1p-6f) || amax >= formats::kAmaxInfinity) {
+    s.byte = nvfp4_scale_slow(amax, r.tensor_scale, bits, near_tie && !r.exact && quotient >= 0x1p-6f);
   } else {
     s.byte = cvt_fp8x2<formats::E4m3>(bits_f32(bits), 0.0f) & 0xFFu;
   }
