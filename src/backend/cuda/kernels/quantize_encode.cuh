@@ -79,9 +79,10 @@ __device__ inline bool rounds_up_at(double x, double divisor, float t, std::uint
 }
 
 // NVFP4's code of a magnitude whose quotient lies next to the tie above code `low`.
-__device__ inline std::uint32_t nvfp4_code_at_tie(float x, std::uint32_t low, const TileScale& s) {
+__attribute__((noinline)) __device__ inline std::uint32_t nvfp4_code_at_tie(float x, std::uint32_t low, std::uint32_t byte,
+                                                                            float tensor_scale) {
   const float t = low < 4 ? 0.25f + 0.5f * static_cast<float>(low) : low == 4 ? 2.5f : low == 5 ? 3.5f : 5.0f;
-  const double divisor = static_cast<double>(bits_f32(s.byte << 20) * 0x1p120f) * static_cast<double>(s.tensor_scale);
+  const double divisor = static_cast<double>(bits_f32(byte << 20) * 0x1p120f) * static_cast<double>(tensor_scale);
   return low + (rounds_up_at(static_cast<double>(x), divisor, t, low) ? 1u : 0u);
 }
 
@@ -101,21 +102,14 @@ __device__ inline std::uint32_t e2m1_steps(float x, float factor) {
 __device__ inline std::uint32_t tie_distance(std::uint32_t steps) { return (steps - (kHalfStep - kTieWindow)) * 1024u; }
 constexpr std::uint32_t kNearTie = 2 * kTieWindow * 1024u;
 
-// Eight e2m1 codes where one lies near a tie or all go by the definition.
-__attribute__((noinline)) __device__ inline std::uint32_t e2m1_word_with_ties(Eight x, TileScale s, bool by_quotient) {
+// Eight e2m1 codes by the definition.
+__attribute__((noinline)) __device__ inline std::uint32_t e2m1_word_exact(Eight x, TileScale s, bool by_quotient) {
   std::uint32_t word = 0;
 #pragma unroll 1
   for (int i = 0; i < kVecCodes; ++i) {
-    const std::uint32_t steps = e2m1_steps(x.at[i], s.factor);
-    std::uint32_t code = 0;
-    if (!by_quotient) {
-      code = formats::encode_nearest<formats::E2m1>(x.at[i] * s.factor);
-    } else if (s.exact) {
-      code = formats::nvfp4_code_nearest(x.at[i], static_cast<std::uint8_t>(s.byte), s.tensor_scale);
-    } else {
-      code = tie_distance(steps) < kNearTie ? nvfp4_code_at_tie(fabsf(x.at[i]), steps >> 22, s) : (steps + kHalfStep) >> 22;
-      code |= f32_bits(x.at[i]) >> 31 << 3;
-    }
+    const std::uint32_t code = by_quotient
+                                   ? formats::nvfp4_code_nearest(x.at[i], static_cast<std::uint8_t>(s.byte), s.tensor_scale)
+                                   : formats::encode_nearest<formats::E2m1>(x.at[i] * s.factor);
     word |= code << 4 * i;
   }
   return word;
@@ -131,8 +125,17 @@ __device__ inline std::uint32_t e2m1_of_any(const float* x, const TileScale& s, 
     nearest = tie_distance(steps) < nearest ? tie_distance(steps) : nearest;
     count[i] = steps + kHalfStep;
   }
-  if (nearest < kNearTie || s.exact)
-    return e2m1_word_with_ties({x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]}, s, by_quotient);
+  if (nearest < kNearTie && by_quotient && !s.exact) {
+    // Unrolled, though that is much code: a loop over all eight was measured half as fast again.
+#pragma unroll
+    for (int i = 0; i < kVecCodes; ++i) {
+      const std::uint32_t steps = count[i] - kHalfStep;
+      if (tie_distance(steps) < kNearTie)
+        count[i] = nvfp4_code_at_tie(fabsf(x[i]), steps >> 22, s.byte, s.tensor_scale) << 22;
+    }
+  } else if (nearest < kNearTie || s.exact) {
+    return e2m1_word_exact({x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]}, s, by_quotient);
+  }
   return pack_counts(count, x);
 }
 
