@@ -131,6 +131,36 @@ struct GemmPlans::Plan {
   }
 };
 
+namespace {
+
+// What cannot be read is as if it were not there: it is timed and written anew.
+void adopt_from_disk(GemmPlanStore& store, const GemmPlanDomain& domain) {
+  const std::string path = gemm_plan_path(domain);
+  if (path.empty() || !std::filesystem::exists(path)) return;
+  try {
+    std::string unread;
+    store.adopt(read_file(path), unread);
+  } catch (const std::exception&) {
+  }
+}
+
+// Adds a choice to what lies on disk, which may be more than a run's own choices. A cache that cannot be written costs the
+// timing of the next run, no more.
+void keep_on_disk(const std::string& problem, const GemmChoice& choice, const GemmPlanDomain& domain) {
+  const std::string path = gemm_plan_path(domain);
+  if (path.empty()) return;
+  try {
+    GemmPlanStore store(domain);
+    adopt_from_disk(store, domain);
+    store.put(problem, choice);
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    write_file_atomic(path, store.to_json());
+  } catch (const std::exception&) {
+  }
+}
+
+}  // namespace
+
 GemmPlans::GemmPlans(cudaStream_t stream, std::string device) : stream_(stream), device_(std::move(device)) {}
 
 GemmPlans::~GemmPlans() {
@@ -148,10 +178,7 @@ void GemmPlans::open() {
   const GemmPlanDomain domain{.device = device_, .library = "cublasLt " + cublaslt()->version()};
   if (!stored_) {
     stored_ = std::make_unique<GemmPlanStore>(domain);
-    // What cannot be read is as if it were not there: it is timed and written anew.
-    std::string unread;
-    const std::string path = gemm_plan_path(domain);
-    if (!path.empty() && std::filesystem::exists(path)) stored_->adopt(read_file(path), unread);
+    adopt_from_disk(*stored_, domain);
   }
   used_ = std::make_unique<GemmPlanStore>(domain);
 }
@@ -241,14 +268,7 @@ void GemmPlans::set_algorithm(Plan& plan, std::span<std::byte> scratch) {
     plan.algo = choice.algo;
     used_->put(plan.name, choice);
     stored_->put(plan.name, choice);
-    const std::string path = gemm_plan_path({.device = device_, .library = "cublasLt " + cublaslt()->version()});
-    try {
-      if (!path.empty()) {
-        std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-        write_file_atomic(path, stored_->to_json());
-      }
-    } catch (const std::exception&) {  // a cache that cannot be written costs the timing of the next run, no more
-    }
+    keep_on_disk(plan.name, choice, {.device = device_, .library = "cublasLt " + cublaslt()->version()});
   } else {
     plan.algo =
         suggestions(handle_, plan.op, {plan.b.handle, plan.a.handle, plan.added.handle, plan.c.handle}, 1, plan.name)
