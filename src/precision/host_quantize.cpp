@@ -1,6 +1,7 @@
 #include "precision/host_quantize.h"
 
 #include <functional>
+#include <memory>
 
 #include "ops/context.h"
 
@@ -71,8 +72,9 @@ HostQuantized host_quantize(runtime::Device& device, const ops::Backend& backend
   ops::Context planned(device.info(), backend, dry, nullptr);
   work(planned, [] {});
   const std::int64_t size_bytes = dry.high_water_bytes();
-  void* memory = device.allocate(size_bytes);
-  runtime::Arena arena(memory, size_bytes);
+  const auto release = [&](void* memory) { device.release(memory, size_bytes); };
+  const std::unique_ptr<void, decltype(release)> memory(device.allocate(size_bytes), release);
+  runtime::Arena arena(memory.get(), size_bytes);
   ops::Context context(device.info(), backend, arena, device.queue());
   work(context, [&] {
     device.copy_to_device(buffers.x.data, x.data(), buffers.x.size_bytes());
@@ -88,7 +90,6 @@ HostQuantized host_quantize(runtime::Device& device, const ops::Backend& backend
   fetch(out.scales, buffers.scales);
   fetch(out.values, buffers.values);
   device.copy_to_host(&out.tensor_scale, buffers.tensor_scale.data, sizeof(float));
-  device.release(memory, size_bytes);
   return out;
 }
 

@@ -191,13 +191,12 @@ GemmPackResult bench_gemm_pack(runtime::Device& device, const ops::Backend& back
         runtime::Arena dry;
         Operands measured(device, dry);
         sequences(calls, make_map(measured, shape.m, shape.n, shape.k, recipe), recipe.x.grid == ScaleGrid::kNone);
-        const OpTimer::Memory memory(device, dry.high_water_bytes(), calls.workspace_bytes, 1);
-        Operands operands(device, const_cast<runtime::Arena&>(memory.arena));
+        OpTimer::Memory memory(device, dry.high_water_bytes(), calls.workspace_bytes, 1);
+        Operands operands(device, memory.arena);
         const Map map = make_map(operands, shape.m, shape.n, shape.k, recipe);
         Calls prepared(timer, recipe);
         const Sequences s = sequences(prepared, map, recipe.x.grid == ScaleGrid::kNone);
-        void* workspace = const_cast<runtime::Arena&>(memory.arena)
-                              .allocate_bytes(calls.workspace_bytes, runtime::MemoryClass::kWorkspace, "workspace");
+        void* workspace = memory.arena.allocate_bytes(calls.workspace_bytes, runtime::MemoryClass::kWorkspace, "workspace");
         const ops::Launch launch{device.info(),
                                  {static_cast<std::byte*>(workspace), static_cast<std::size_t>(calls.workspace_bytes)},
                                  device.queue()};
