@@ -8,6 +8,7 @@
 #include "ops/gemm.h"
 #include "ops/optimizer.h"
 #include "ops/quantize.h"
+#include "ops/quantize_steps.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
 #include "ops/swiglu.h"
@@ -34,7 +35,8 @@ struct Backend {
   OptimizerList optimizer;
   QuantizeList quantize = {};
   DequantizeList dequantize = {};
-  QuantizeList quantize_record = {};  // slower on purpose: bench pack times them, nothing else runs them
+  QuantizeList quantize_record = {};     // slower on purpose: bench pack times them, nothing else runs them
+  QuantizeStepList quantize_steps = {};  // unfused preparation: bench gemm --with-pack alone runs it
 };
 
 }  // namespace ida::ops

@@ -32,7 +32,9 @@ struct GemmDesc {
   formats::QuantFormat a_format = {};  // grid kNone: not quantised
   formats::QuantFormat b_format = {};
   bool fast_accumulation = false;  // FP8 on Hopper: sums may keep the tensor core's 14 bits between additions
-  bool quantized() const { return a_format.grid != formats::ScaleGrid::kNone; }
+  bool quantized() const {         // an operand at least
+    return a_format.grid != formats::ScaleGrid::kNone || b_format.grid != formats::ScaleGrid::kNone;
+  }
   std::string to_string() const;
   bool operator==(const GemmDesc&) const = default;
 };
@@ -48,6 +50,9 @@ struct GemmArgs {
   QuantizedView a_quantized = {};  // of [m, k], instead of a
   QuantizedView b_quantized = {};  // of [n, k], instead of b
 };
+
+// What no implementation of quantised products takes: operands that are not both quantised, or not as they must lie.
+Refusal refuse_quantized_operands(const GemmDesc& desc);
 
 using GemmImplList = ImplList<GemmDesc, GemmArgs>;
 

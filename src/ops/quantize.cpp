@@ -1,5 +1,8 @@
 #include "ops/quantize.h"
 
+#include "ops/gemm.h"
+#include "ops/quantize_steps.h"
+
 namespace ida::ops {
 namespace {
 
@@ -75,6 +78,30 @@ ScalesShape quantized_scales_shape(const formats::QuantFormat& format, formats::
   if (layout == formats::ScaleLayout::kProduct && format.grid == formats::ScaleGrid::kBlock128)
     return {DType::kF32, scale_rows, (per_row + 3) / 4 * 4};
   return {DType::kF32, scale_rows, per_row};
+}
+
+Refusal refuse_quantized_operands(const GemmDesc& desc) {
+  using formats::ScaleGrid;
+  if (desc.a_format.grid == ScaleGrid::kNone || desc.b_format.grid == ScaleGrid::kNone)
+    return {RefusalKind::kDType, "operands are not both quantised"};
+  if (desc.a_transposed || !desc.b_transposed)
+    return {RefusalKind::kShape, "quantised operands lie with k contiguous, A [m, k] and B [n, k]"};
+  return kAccepted;
+}
+
+std::string_view quantize_step_name(QuantizeStep step) {
+  switch (step) {
+    case QuantizeStep::kTranspose: return "transpose";
+    case QuantizeStep::kAmax: return "amax";
+    case QuantizeStep::kQuantize: return "quantize";
+    case QuantizeStep::kPack: return "pack";
+    case QuantizeStep::kSwizzle: return "swizzle";
+  }
+  return "?";
+}
+
+std::string QuantizeStepDesc::to_string() const {
+  return fmt::format("{} [{}, {}] {}", quantize_step_name(step), rows, cols, choices(format));
 }
 
 }  // namespace ida::ops

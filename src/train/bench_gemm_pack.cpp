@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "ops/site.h"
 #include "train/op_timer.h"
@@ -92,6 +93,12 @@ Map make_map(Operands& o, std::int64_t m, std::int64_t n, std::int64_t k, const 
           .dw = o.zero(DType::kF32, n, k)};
 }
 
+// Formats that the unfused preparation knows.
+bool has_steps(const Recipe& recipe) {
+  const ScaleGrid grid = recipe.x.grid;
+  return grid == ScaleGrid::kTensor || grid == ScaleGrid::kMx32 || grid == ScaleGrid::kNv16;
+}
+
 // One thing to run: an implementation with its problem.
 using Call = std::function<void(const ops::Launch&)>;
 
@@ -110,6 +117,42 @@ class Calls {
     desc.has_amax = recipe_.amax_given;
     const ops::QuantizeArgs args{.x = t.x, .by_rows = t.by_rows, .by_cols = t.by_cols, .amax = t.amax};
     return call(timer_.backend().quantize, desc, args, "quantize");
+  }
+
+  // What packing `t` one way takes without fusion, step by step.
+  std::map<std::string, std::vector<Call>> steps(Operands& o, const Tensor& t, bool transposed) {
+    using ops::QuantizeStep;
+    std::map<std::string, std::vector<Call>> calls;
+    const auto add = [&](QuantizeStep step, const TensorView& x, const ops::QuantizeStepArgs& args,
+                         const QuantFormat& format) {
+      const ops::QuantizeStepDesc desc{.step = step, .rows = x.rows, .cols = x.cols, .format = format};
+      calls[std::string(ops::quantize_step_name(step))].push_back(
+          call(timer_.backend().quantize_steps, desc, args, "quantize_step"));
+    };
+    TensorView x = t.x;
+    if (transposed) {
+      x = o.zero(DType::kBF16, t.x.cols, t.x.rows);
+      add(QuantizeStep::kTranspose, t.x, {.x = t.x, .out = x}, t.format);
+    }
+    const bool by_tensor = t.format.grid == ScaleGrid::kTensor;
+    const std::int64_t per_row = formats::scales_per_row(t.format, x.cols);
+    ops::QuantizeStepArgs quantize{.x = x, .out = o.zero(DType::kU8, x.rows, x.cols)};
+    quantize.amax = by_tensor ? o.zero(DType::kI32, 1, 1) : o.zero(DType::kI32, x.rows, per_row);
+    quantize.scales = by_tensor ? o.zero(DType::kF32, 1, 1) : o.zero(DType::kU8, x.rows, per_row);
+    add(QuantizeStep::kAmax, x, {.x = x, .out = quantize.amax}, t.format);
+    if (t.format.grid == ScaleGrid::kNv16) {
+      quantize.tensor_amax = o.zero(DType::kI32, 1, 1);
+      add(QuantizeStep::kAmax, x, {.x = x, .out = quantize.tensor_amax}, {.grid = ScaleGrid::kTensor});
+    }
+    add(QuantizeStep::kQuantize, x, quantize, t.format);
+    if (t.format.element == formats::Element::kE2m1)
+      add(QuantizeStep::kPack, quantize.out, {.x = quantize.out, .out = o.zero(DType::kU8, x.rows, x.cols / 2)}, t.format);
+    if (!by_tensor) {
+      const ops::ScalesShape tiled = ops::quantized_scales_shape(t.format, formats::ScaleLayout::kProduct, x.rows, x.cols);
+      add(QuantizeStep::kSwizzle, quantize.scales,
+          {.x = quantize.scales, .out = o.zero(DType::kU8, tiled.rows, tiled.cols)}, t.format);
+    }
+    return calls;
   }
 
   // C[m, n] = A B^T of quantised operands, or of bf16 ones as they lie.
@@ -176,6 +219,24 @@ Sequences sequences(Calls& calls, const Map& map, bool plain) {
   return s;
 }
 
+// The six packs of a step without fusion, in memory of their own one after the other.
+void time_unfused(OpTimer& timer, Calls& calls, const Map& map, const ops::Launch& launch, GemmPackRow& row) {
+  for (const Tensor* t : {&map.x, &map.w, &map.dy}) {
+    for (const bool transposed : {false, true}) {
+      runtime::Arena dry;
+      Operands measured(timer.device(), dry);
+      calls.steps(measured, *t, transposed);
+      OpTimer::Memory memory(timer.device(), dry.high_water_bytes(), 0, 1);
+      Operands operands(timer.device(), memory.arena);
+      for (const auto& [step, list] : calls.steps(operands, *t, transposed)) {
+        row.unfused_ms[step] += timer.median_ms([&](std::int64_t) {
+          for (const Call& call : list) call(launch);
+        });
+      }
+    }
+  }
+}
+
 }  // namespace
 
 GemmPackResult bench_gemm_pack(runtime::Device& device, const ops::Backend& backend, const GemmPackOptions& options) {
@@ -223,6 +284,8 @@ GemmPackResult bench_gemm_pack(runtime::Device& device, const ops::Backend& back
           products.push_back(s.products[p]);
         }
         row.step_ms = ms({&s.all_packs, &products});
+        if (!backend.quantize_steps.empty() && has_steps(recipe) && !recipe.amax_given)
+          time_unfused(timer, prepared, map, launch, row);
         row.engine = prepared.engine;
       } catch (const Error& error) {
         row.refusal = error.what();

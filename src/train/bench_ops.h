@@ -2,6 +2,7 @@
 // measured in the same run.
 #pragma once
 #include <array>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,8 @@ struct GemmPackRow {
   std::array<double, 3> pack_ms = {};
   std::array<double, 3> path_ms = {};
   double step_ms = 0.0;  // x, W and dy packed once in both directions, then the three products
+  // The same packs in passes of their own, by pass ("transpose", "amax", ...); empty where there are none.
+  std::map<std::string, double> unfused_ms = {};
 };
 struct GemmPackResult {
   std::string device = {};

@@ -114,7 +114,8 @@ ops::Backend make_cuda_backend(const runtime::DeviceInfo&) {
           .optimizer = optimizer_impls(),
           .quantize = quantize_impls(),
           .dequantize = dequantize_impls(),
-          .quantize_record = quantize_record_impls()};
+          .quantize_record = quantize_record_impls(),
+          .quantize_steps = quantize_step_impls()};
 }
 
 }  // namespace ida::cuda

@@ -22,6 +22,7 @@ ops::OptimizerList optimizer_impls();
 ops::QuantizeList quantize_impls();
 ops::DequantizeList dequantize_impls();
 ops::QuantizeList quantize_record_impls();
+ops::QuantizeStepList quantize_step_impls();
 ops::Impl<ops::GemmDesc, ops::GemmArgs> gemm_simt();
 ops::Impl<ops::GemmDesc, ops::GemmArgs> gemm_emulated();
 

@@ -66,4 +66,6 @@ struct Dequantize {
 };
 cudaError_t launch_dequantize(const Dequantize& args, cudaStream_t stream);
 
+cudaError_t launch_zero_words(std::uint32_t* words, std::int64_t count, cudaStream_t stream);
+
 }  // namespace ida::cuda

@@ -109,8 +109,6 @@ __host__ __device__ inline std::int64_t scale_place(const QuantizedMatrix& m, st
 template <typename T>
 cudaError_t launch_measure_chunks(const Direction& d, cudaStream_t stream);
 
-cudaError_t launch_zero_words(std::uint32_t* words, std::int64_t count, cudaStream_t stream);
-
 // Zeroes what lies between the scales in the layout of products.
 cudaError_t launch_zero_scale_padding(const Direction& d, cudaStream_t stream);
 
