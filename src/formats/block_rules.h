@@ -2,8 +2,8 @@
 // for host and device. Compile device code that includes this with --fmad=false where its bits must be the host's.
 //
 // A group that holds NaN or infinity gets the NaN scale, so it decodes to NaN as a whole: nothing that is not finite
-// becomes finite in silence. Magnitudes travel as their bits (`Amax`), whose unsigned maximum keeps NaN and infinity.
-// Source of the rules: docs/formats.md.
+// becomes finite in silence (but an infinity that fp8_tensor's given amax does not know of: docs/formats.md). Magnitudes
+// travel as their bits (`Amax`), whose unsigned maximum keeps NaN and infinity. Source of the rules: docs/formats.md.
 #pragma once
 #include <array>
 

@@ -214,6 +214,8 @@ void quantize(Context& context, const QuantizeDesc& desc, const QuantizeArgs& ar
     expect_quantized(kOp, args.by_rows, desc.by_rows, desc.layout, desc.rows, desc.cols);
   if (desc.by_cols.grid != formats::ScaleGrid::kNone)
     expect_quantized(kOp, args.by_cols, desc.by_cols, desc.layout, desc.cols, desc.rows);
+  if (desc.has_amax && args.amax == nullptr) fail_runtime("[{}] amax: expected an address, got none", kOp);
+  if (desc.has_prescale && args.prescale == nullptr) fail_runtime("[{}] prescale: expected an address, got none", kOp);
   if (desc.error_feedback) expect(kOp, "carry", args.carry, desc.rows, desc.cols, DType::kF32);
   dispatch(context, context.backend.quantize, desc, args, kOp);
 }

@@ -53,7 +53,7 @@ struct QuantizeArgs {
 };
 
 // y = element * scale, times tensor_scale where asked for. bf16 holds element * scale of MX and NVFP4 exactly, except below
-// 2^-126 (ue8m0 bytes under 10 or so), and is rounded to nearest even otherwise.
+// 2^-126 (ue8m0 bytes under 3 for e4m3, under 10 for e5m2), and is rounded to nearest even otherwise.
 struct DequantizeDesc {
   std::int64_t rows = 0;
   std::int64_t cols = 0;

@@ -41,7 +41,7 @@ struct Emulated {
   }
 
   static ops::Refusal supports(const GemmDesc& desc, const DeviceInfo&) {
-    if (!desc.quantized()) return {ops::RefusalKind::kDType, "operands are not quantised"};
+    if (const ops::Refusal refusal = ops::refuse_quantized_operands(desc)) return refusal;
     const bool f32_scales = formats::has_f32_scales(desc.a_format.grid) || formats::has_f32_scales(desc.b_format.grid);
     if (kWide != Wide::kF32 && f32_scales)
       return {ops::RefusalKind::kDType, "bf16 does not hold elements under f32 scales exactly"};

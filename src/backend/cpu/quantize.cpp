@@ -191,6 +191,7 @@ struct Task {
         put_code(g.row + r, g.col + c, code);
         if (desc.error_feedback) put_carry(g, r, c, decode_element(format.element, code) * decode_scale * tensor_scale);
       }
+      if (format.grid == ScaleGrid::kTensor) continue;  // written by run()
       const Index place = scale_place(format, desc.layout, out.scales, g.row + r, block, k);
       if (wide) {
         out.scales.as<float>()[place] = f32.decode;

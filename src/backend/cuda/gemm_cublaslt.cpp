@@ -36,6 +36,7 @@ ops::Refusal supports_fp8(const ops::GemmDesc& desc, const runtime::DeviceInfo& 
                           std::string_view wanted) {
   if (const auto refusal = refuse_without_library(device)) return refusal;
   if (!grids_fit) return {ops::RefusalKind::kDType, wanted};
+  if (const auto refusal = ops::refuse_quantized_operands(desc)) return refusal;
   if (desc.a_format.element == formats::Element::kE5m2 && desc.b_format.element == formats::Element::kE5m2)
     return {ops::RefusalKind::kDType, "the library does not multiply e5m2 by e5m2"};
   if (desc.c_dtype != DType::kBF16 && desc.c_dtype != DType::kF32)

@@ -48,7 +48,7 @@ Places places(const ops::GemmDesc& desc, const runtime::DeviceInfo& device) {
 
 ops::Refusal supports(const ops::GemmDesc& desc, const runtime::DeviceInfo& device) {
   if (const auto refusal = refuse_other_devices(device)) return refusal;
-  if (!desc.quantized()) return {ops::RefusalKind::kDType, "operands are not quantised"};
+  if (const auto refusal = ops::refuse_quantized_operands(desc)) return refusal;
   if (formats::has_f32_scales(desc.a_format.grid) || formats::has_f32_scales(desc.b_format.grid))
     return {ops::RefusalKind::kDType, "bf16 does not hold elements under f32 scales exactly"};
   return ops::kAccepted;

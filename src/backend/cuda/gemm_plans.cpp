@@ -170,10 +170,10 @@ GemmPlans::~GemmPlans() {
 }
 
 void GemmPlans::open() {
-  if (handle_ != nullptr) return;
-  check_lt(cublaslt()->create(&handle_), "handle");
+  if (used_) return;  // made last
+  if (handle_ == nullptr) check_lt(cublaslt()->create(&handle_), "handle");
   constexpr std::array<float, 2> kConstants = {0.0f, 1.0f};
-  check(cudaMalloc(reinterpret_cast<void**>(&constants_), sizeof(kConstants)), "two constants");
+  if (constants_ == nullptr) check(cudaMalloc(reinterpret_cast<void**>(&constants_), sizeof(kConstants)), "two constants");
   check(cudaMemcpyAsync(constants_, kConstants.data(), sizeof(kConstants), cudaMemcpyHostToDevice, stream_), "constants");
   const GemmPlanDomain domain{.device = device_, .library = "cublasLt " + cublaslt()->version()};
   if (!stored_) {
@@ -188,8 +188,8 @@ GemmPlans::Plan& GemmPlans::plan(const GemmKey& key) {
   const auto found = std::find_if(plans_.begin(), plans_.end(), [&](const auto& plan) { return plan->key == key; });
   if (found != plans_.end()) return **found;
   plans_.push_back(std::make_unique<Plan>(key));
-  if (key.desc
-          .quantized()) {  // the library proposes nothing for scales of rows or blocks before it has seen where they lie
+  // The library proposes nothing for scales of rows or blocks before it has seen where they lie.
+  if (key.desc.quantized()) {
     plans_.back()->set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(constants_));
     plans_.back()->set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(constants_));
   }
@@ -259,16 +259,19 @@ std::vector<cublasLtMatmulAlgo_t> suggestions(cublasLtHandle_t handle, cublasLtM
 void GemmPlans::set_algorithm(Plan& plan, std::span<std::byte> scratch) {
   const GemmChoice* stored = scratch.empty() ? nullptr : stored_->find(plan.name);
   cublasLtMatmulHeuristicResult_t checked{};
-  if (stored != nullptr && cublaslt()->algo_check(handle_, plan.op, plan.b.handle, plan.a.handle, plan.added.handle,
-                                                  plan.c.handle, &stored->algo, &checked) == CUBLAS_STATUS_SUCCESS) {
+  if (stored != nullptr &&
+      cublaslt()->algo_check(handle_, plan.op, plan.b.handle, plan.a.handle, plan.added.handle, plan.c.handle,
+                             &stored->algo, &checked) == CUBLAS_STATUS_SUCCESS &&
+      checked.workspaceSize <= static_cast<std::size_t>(kCublasLtWorkspaceBytes)) {
     plan.algo = stored->algo;
     used_->put(plan.name, *stored);
   } else if (!scratch.empty()) {
     const GemmChoice choice = time_candidates(plan, scratch);
     plan.algo = choice.algo;
     used_->put(plan.name, choice);
-    stored_->put(plan.name, choice);
-    keep_on_disk(plan.name, choice, {.device = device_, .library = "cublasLt " + cublaslt()->version()});
+    const bool settled = choice.ms > 0.0 || choice.candidates == 1;
+    if (settled) stored_->put(plan.name, choice);
+    if (settled) keep_on_disk(plan.name, choice, {.device = device_, .library = "cublasLt " + cublaslt()->version()});
   } else {
     plan.algo =
         suggestions(handle_, plan.op, {plan.b.handle, plan.a.handle, plan.added.handle, plan.c.handle}, 1, plan.name)

@@ -122,6 +122,7 @@ __global__ void __launch_bounds__(kThreads) quantize_kernel(Params p) {
       const auto error = [&](const GroupScale& scale) { return squared_error<T>(p, row0, k0, num_rows, scale, prescale); };
       if (error(four) < error(s)) s = four;
     }
+    __syncwarp();  // a group's lanes have read all of its carry before one of them writes
     for (std::int64_t c = lane; c < chunks; c += g.lanes) {
       const std::int64_t row = row0 + c / chunks_a_row;
       const std::int64_t k = k0 + c % chunks_a_row * kChunk;
