@@ -50,7 +50,7 @@ Result quantize(const HostTensor& x, DType dtype, const QuantFormat& format, Sca
                                .by_cols = format,
                                .layout = layout,
                                .has_prescale = prescale != nullptr};
-  run_impl(quantize_impls().front(), desc,
+  run_impl(quantize_impls().back(), desc,
            {.x = x.view(),
             .by_rows = r.by_rows.view(),
             .by_cols = r.by_cols.view(),
@@ -64,7 +64,7 @@ Result quantize(const HostTensor& x, DType dtype, const QuantFormat& format, Sca
 
 std::vector<double> dequantize(const Quantized& q, ScaleLayout layout = ScaleLayout::kRows) {
   HostTensor y(DType::kF32, q.rows, q.k);
-  run_impl(dequantize_impls().front(),
+  run_impl(dequantize_impls().back(),
            {.rows = q.rows, .cols = q.k, .format = q.format, .layout = layout, .dtype = DType::kF32},
            {.x = q.view(), .y = y.view()}, device());
   return y.values();
@@ -376,7 +376,7 @@ TEST(Quantize, ErrorFeedbackLosesNothing) {
     for (std::uint64_t step = 0; step < 20; ++step) {
       x.randomize(20 + step);
       Quantized out(format, ScaleLayout::kRows, 8, 64);
-      run_impl(quantize_impls().front(),
+      run_impl(quantize_impls().back(),
                {.rows = 8,
                 .cols = 64,
                 .dtype = DType::kF32,

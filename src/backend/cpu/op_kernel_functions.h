@@ -19,5 +19,11 @@ void attention_forward(const ops::AttentionDesc& desc, const ops::AttentionForwa
                        const AttentionQueryItem& item, float* scratch);
 void attention_backward(const ops::AttentionDesc& desc, const ops::AttentionBackwardArgs& args,
                         const AttentionBackwardItem& item, float* scratch);
+void quantize_read(const TileSource& source, DType tile_dtype, void* tile);
+void quantize_amax(const Tile& tile, Index block, std::uint32_t* amax);
+void quantize_mx_scales(const std::uint32_t* amax, Index size, const formats::QuantFormat& format, std::uint8_t* scales);
+void quantize_nv_scales(const std::uint32_t* amax, Index size, float tensor_scale, std::uint8_t* scales);
+void quantize_encode(const Tile& tile, const TileEncoding& encoding);
+void dequantize(const DequantizeRow& row, DType dtype, void* y);
 
 }  // namespace ida::cpu::IDA_ISA_NAMESPACE

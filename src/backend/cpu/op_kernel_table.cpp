@@ -15,6 +15,12 @@ extern const OpKernels kOpKernels = {
     .optimizer = optimizer,
     .attention_forward = attention_forward,
     .attention_backward = attention_backward,
+    .quantize_read = quantize_read,
+    .quantize_amax = quantize_amax,
+    .quantize_mx_scales = quantize_mx_scales,
+    .quantize_nv_scales = quantize_nv_scales,
+    .quantize_encode = quantize_encode,
+    .dequantize = dequantize,
 };
 
 }  // namespace ida::cpu::IDA_ISA_NAMESPACE

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "backend/cpu/attention_items.h"
+#include "backend/cpu/quantize_tile.h"
 #include "ops/backend.h"
 #include "runtime/device_info.h"
 
@@ -34,6 +35,15 @@ struct OpKernels {
                             float* scratch);
   void (*attention_backward)(const ops::AttentionDesc&, const ops::AttentionBackwardArgs&, const AttentionBackwardItem&,
                              float* scratch);
+  // A tile of rows kTileStride apart, bf16 as it is or f32.
+  void (*quantize_read)(const TileSource&, DType tile_dtype, void* tile);
+  // formats::Amax of every block, row by row; `block` is a multiple of 16.
+  void (*quantize_amax)(const Tile&, Index block, std::uint32_t* amax);
+  void (*quantize_mx_scales)(const std::uint32_t* amax, Index size, const formats::QuantFormat&, std::uint8_t* scales);
+  void (*quantize_nv_scales)(const std::uint32_t* amax, Index size, float tensor_scale, std::uint8_t* scales);
+  void (*quantize_encode)(const Tile&, const TileEncoding&);
+  // Codes of a row times its blocks' scales, then times the tensor's; `y` is of `dtype`.
+  void (*dequantize)(const DequantizeRow&, DType dtype, void* y);
 };
 
 namespace isa_baseline {

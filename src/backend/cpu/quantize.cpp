@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "backend/cpu/quantize_vector.h"
 #include "base/parallel.h"
 #include "formats/bf16.h"
 #include "formats/block_rules.h"
@@ -52,16 +53,6 @@ float decode_element(Element element, std::uint8_t code) {
     case Element::kE2m1: return decode<E2m1>(code);
   }
   return 0.0f;
-}
-
-// Place of the scale of block `block` of row `row`, in elements of the scales' type.
-Index scale_place(const QuantFormat& format, ScaleLayout layout, const TensorView& scales, Index row, Index block,
-                  Index k) {
-  if (format.grid == ScaleGrid::kTensor) return 0;
-  if (format.grid == ScaleGrid::kBlock128) return row / 128 * scales.row_stride + block;
-  if (layout == ScaleLayout::kRows || format.grid == ScaleGrid::kRow) return row * scales.row_stride + block;
-  if (format.grid == ScaleGrid::kVec128) return block * scales.row_stride + row;
-  return tiled_scale_offset(row, block, scales_per_row(format, k));
 }
 
 // A group: `rows` rows from `row`, `width` elements from `col`; values at `values`, rows k apart.
@@ -287,7 +278,11 @@ void dequantize_definition(const DequantizeDesc& desc, const DequantizeArgs& arg
 
 }  // namespace
 
-ops::QuantizeList quantize_impls() { return {{"cpu.definition", quantize_supports, nullptr, quantize_definition}}; }
-ops::DequantizeList dequantize_impls() { return {{"cpu.definition", dequantize_supports, nullptr, dequantize_definition}}; }
+ops::QuantizeList quantize_impls() {
+  return {quantize_vector(), {"cpu.definition", quantize_supports, nullptr, quantize_definition}};
+}
+ops::DequantizeList dequantize_impls() {
+  return {dequantize_vector(), {"cpu.definition", dequantize_supports, nullptr, dequantize_definition}};
+}
 
 }  // namespace ida::cpu
