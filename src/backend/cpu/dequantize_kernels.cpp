@@ -6,18 +6,24 @@ namespace {
 using namespace ida;
 using Index = std::int64_t;
 
+// Both values exist before one is chosen, without a branch.
+inline std::uint32_t chosen(bool first, std::uint32_t a, std::uint32_t b) {
+  const std::uint32_t mask = 0u - static_cast<std::uint32_t>(first);
+  return (a & mask) | (b & ~mask);
+}
+
 // decode of formats/minifloat.h, with both forms of a code computed and one chosen.
 template <typename F>
 inline float decoded(std::uint32_t code) {
   constexpr int kSign = F::kExponentBits + F::kMantissaBits;
-  constexpr std::uint32_t kHasInfinity = F::kNanCode > F::kMaxCode + 1 ? 1 : 0;
+  constexpr std::uint32_t kInfinity = 0x7F800000u;
   constexpr float kStep = __builtin_bit_cast(float, static_cast<std::uint32_t>(128 - F::kBias - F::kMantissaBits) << 23);
   const std::uint32_t magnitude = code & ((1u << kSign) - 1u);
   const std::uint32_t normal = (magnitude << (23 - F::kMantissaBits)) + (static_cast<std::uint32_t>(127 - F::kBias) << 23);
   const float steps = static_cast<float>(static_cast<std::int32_t>(magnitude)) * kStep;
-  std::uint32_t bits = magnitude < (1u << F::kMantissaBits) ? __builtin_bit_cast(std::uint32_t, steps) : normal;
-  bits = magnitude > F::kMaxCode ? 0x7FC00000u : bits;
-  bits = kHasInfinity != 0 && magnitude == F::kMaxCode + 1u ? 0x7F800000u : bits;
+  std::uint32_t bits = chosen(magnitude < (1u << F::kMantissaBits), __builtin_bit_cast(std::uint32_t, steps), normal);
+  bits = chosen(magnitude > F::kMaxCode, 0x7FC00000u, bits);
+  if constexpr (F::kNanCode > F::kMaxCode + 1) bits = chosen(magnitude == F::kMaxCode + 1u, kInfinity, bits);
   return __builtin_bit_cast(float, bits | code >> kSign << 31);
 }
 
@@ -25,7 +31,7 @@ inline void put(float* to, float x) { *to = x; }
 inline void put(bf16* to, float x) {
   const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, x);
   const std::uint32_t rounded = bits + 0x7FFFu + (bits >> 16 & 1u);
-  to->bits = static_cast<std::uint16_t>(((bits & 0x7FFFFFFFu) > 0x7F800000u ? bits | 0x400000u : rounded) >> 16);
+  to->bits = static_cast<std::uint16_t>(chosen((bits & 0x7FFFFFFFu) > 0x7F800000u, bits | 0x400000u, rounded) >> 16);
 }
 
 template <typename F, typename T>

@@ -16,6 +16,11 @@ inline float as_float(std::uint32_t bits) { return __builtin_bit_cast(float, bit
 inline std::uint32_t as_bits(float x) { return __builtin_bit_cast(std::uint32_t, x); }
 inline std::uint32_t smaller(std::uint32_t a, std::uint32_t b) { return a < b ? a : b; }
 inline std::uint32_t larger(std::uint32_t a, std::uint32_t b) { return a > b ? a : b; }
+// Both values exist before one is chosen: a float operation that only one branch needs would stay a branch.
+inline std::uint32_t chosen(bool first, std::uint32_t a, std::uint32_t b) {
+  const std::uint32_t mask = 0u - static_cast<std::uint32_t>(first);
+  return (a & mask) | (b & ~mask);
+}
 
 template <typename F>
 constexpr int kDropped = 23 - F::kMantissaBits;
@@ -28,7 +33,7 @@ constexpr std::uint32_t kMaxBits = __builtin_bit_cast(std::uint32_t, F::kMax);
 
 template <typename F>
 inline std::uint32_t signed_code(std::uint32_t code, std::uint32_t bits) {
-  return (bits & kMagnitude) > kInfinityBits ? F::kNanCode : code | bits >> 31 << kSign<F>;
+  return chosen((bits & kMagnitude) > kInfinityBits, F::kNanCode, code | bits >> 31 << kSign<F>);
 }
 
 // Adding the power of two whose last place is x's step in the format rounds x to that step; what the sum is above that
@@ -54,8 +59,10 @@ inline std::uint32_t drawn_code(std::uint32_t bits, std::uint16_t drawn) {
   const auto whole = static_cast<std::int32_t>(steps);
   const float rest = steps - static_cast<float>(whole);
   const float place = static_cast<float>(static_cast<std::int32_t>(random >> 8)) * 0x1p-24f;
-  const std::uint32_t subnormal = static_cast<std::uint32_t>(whole) + (place < rest ? 1u : 0u);
-  return signed_code<F>(magnitude < kMinNormal<F> ? subnormal : normal, bits);
+  // Neither is negative, so their bits order as they do.
+  const std::uint32_t subnormal =
+      static_cast<std::uint32_t>(whole) + static_cast<std::uint32_t>(as_bits(place) < as_bits(rest));
+  return signed_code<F>(chosen(magnitude < kMinNormal<F>, subnormal, normal), bits);
 }
 
 inline std::uint32_t f32_bits(float x) { return as_bits(x); }
@@ -105,11 +112,11 @@ struct Draws {
 inline float decoded_scale(std::uint8_t scale) {  // e4m3, of the magnitudes that are scales; above them NaN
   const std::uint32_t normal = (static_cast<std::uint32_t>(scale) << 20) + (120u << 23);
   const float subnormal = static_cast<float>(static_cast<std::int32_t>(scale)) * 0x1p-9f;
-  const std::uint32_t bits = scale < 8 ? as_bits(subnormal) : normal;
-  return as_float(scale == E4m3::kNanCode ? 0x7FC00000u : bits);
+  const std::uint32_t bits = chosen(scale < 8, as_bits(subnormal), normal);
+  return as_float(chosen(scale == E4m3::kNanCode, 0x7FC00000u, bits));
 }
 
-inline bool has_codes(std::uint8_t scale) { return scale != 0 && scale != E4m3::kNanCode; }
+inline bool has_codes(std::uint8_t scale) { return static_cast<std::uint8_t>(scale - 1) < E4m3::kNanCode - 1; }
 
 constexpr Index kMaxBlocks = cpu::kTileWidth / 16;
 
@@ -123,10 +130,10 @@ void encode_factors(const cpu::TileEncoding& e, const std::uint8_t* scales, Inde
     }
     return;
   }
-  constexpr float kLargest = __builtin_bit_cast(float, 0x7F7FFFFFu);
+  constexpr std::uint32_t kLargest = 0x7F7FFFFFu;
   for (Index b = 0; b < blocks; ++b) {
-    const float factor = 1.0f / (decoded_scale(scales[b]) * e.tensor_scale);
-    factors[b] = has_codes(scales[b]) ? (factor <= kLargest ? factor : kLargest) : 0.0f;
+    const std::uint32_t factor = as_bits(1.0f / (decoded_scale(scales[b]) * e.tensor_scale));
+    factors[b] = as_float(chosen(has_codes(scales[b]), smaller(factor, kLargest), 0u));
   }
 }
 
@@ -165,8 +172,8 @@ void nv_thresholds(const std::uint8_t* scales, Index blocks, float tensor_scale,
     for (Index b = 0; b < blocks; ++b) {
       const double place = kMiddles[i] * divisors[b];
       const auto near = static_cast<float>(place);
-      const std::uint32_t bits = as_bits(near) - (static_cast<double>(near) > place ? 1u : 0u);
-      out.below[i][b] = static_cast<std::int32_t>(has_codes(scales[b]) ? bits : kMagnitude);
+      const std::uint32_t bits = as_bits(near) - static_cast<std::uint32_t>(static_cast<double>(near) > place);
+      out.below[i][b] = static_cast<std::int32_t>(chosen(has_codes(scales[b]), bits, kMagnitude));
     }
   }
   for (Index b = 0; b < blocks; ++b) out.sign[b] = has_codes(scales[b]) ? 8 : 0;
@@ -323,7 +330,7 @@ void quantize_nv_scales(const std::uint32_t* amax, Index size, float tensor_scal
   for (Index i = 0; i < size; ++i) {
     const double scale = static_cast<double>(as_float(amax[i])) / 6.0 / static_cast<double>(tensor_scale);
     const std::uint32_t code = nearest_code<E4m3>(as_bits(static_cast<float>(scale)));
-    scales[i] = static_cast<std::uint8_t>(amax[i] < kInfinityBits ? code : E4m3::kNanCode);
+    scales[i] = static_cast<std::uint8_t>(chosen(amax[i] < kInfinityBits, code, E4m3::kNanCode));
   }
 }
 
