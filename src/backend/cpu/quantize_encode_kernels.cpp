@@ -31,11 +31,6 @@ constexpr std::uint32_t kMinNormal = static_cast<std::uint32_t>(128 - F::kBias) 
 template <typename F>
 constexpr std::uint32_t kMaxBits = __builtin_bit_cast(std::uint32_t, F::kMax);
 
-template <typename F>
-inline std::uint32_t signed_code(std::uint32_t code, std::uint32_t bits) {
-  return chosen((bits & kMagnitude) > kInfinityBits, F::kNanCode, code | bits >> 31 << kSign<F>);
-}
-
 // Adding the power of two whose last place is x's step in the format rounds x to that step; what the sum is above that
 // power counts steps from the start of x's binade, or from 0 below the smallest normal number.
 template <typename F>
@@ -44,7 +39,8 @@ inline std::uint32_t nearest_code(std::uint32_t bits) {
   const std::uint32_t binade = larger(magnitude & kInfinityBits, kMinNormal<F>);
   const std::uint32_t rounder = binade + (static_cast<std::uint32_t>(kDropped<F>) << 23);
   const std::uint32_t steps = as_bits(as_float(magnitude) + as_float(rounder)) - rounder;
-  return signed_code<F>(steps + ((binade - kMinNormal<F>) >> kDropped<F>), bits);
+  const std::uint32_t code = (steps + ((binade - kMinNormal<F>) >> kDropped<F>)) | bits >> 31 << kSign<F>;
+  return (bits & kMagnitude) > kInfinityBits ? F::kNanCode : code;
 }
 
 template <typename F>
@@ -62,7 +58,8 @@ inline std::uint32_t drawn_code(std::uint32_t bits, std::uint16_t drawn) {
   // Neither is negative, so their bits order as they do.
   const std::uint32_t subnormal =
       static_cast<std::uint32_t>(whole) + static_cast<std::uint32_t>(as_bits(place) < as_bits(rest));
-  return signed_code<F>(chosen(magnitude < kMinNormal<F>, subnormal, normal), bits);
+  const std::uint32_t code = chosen(magnitude < kMinNormal<F>, subnormal, normal) | bits >> 31 << kSign<F>;
+  return chosen((bits & kMagnitude) > kInfinityBits, F::kNanCode, code);
 }
 
 inline std::uint32_t f32_bits(float x) { return as_bits(x); }
@@ -99,11 +96,13 @@ void draw(const formats::RandomKey& key, std::uint64_t first_group, Index groups
 
 struct Draws {
   alignas(64) std::uint32_t words[(cpu::kTileWidth / 8 + 1) * 4];
+  alignas(64) std::uint16_t halves[(cpu::kTileWidth / 8 + 1) * 8];
   // 16 bits an element, of `width` elements from `index`.
   const std::uint16_t* of(const formats::RandomKey& key, Index index, Index width) {
     const auto first = static_cast<std::uint64_t>(index);
     draw(key, first / 8, (index % 8 + width + 7) / 8, words);
-    return reinterpret_cast<const std::uint16_t*>(words) + index % 8;
+    __builtin_memcpy(halves, words, sizeof(halves));
+    return halves + index % 8;
   }
 };
 
@@ -239,18 +238,29 @@ void compare_row(const cpu::TileEncoding& e, const T* x, const std::uint8_t* sca
 
 // ---- rows of a tile ----
 
-// `size` is a multiple of 16.
+// Calls body(i) for [0, size), a multiple of 16, in loops of a known length, which the compiler makes whole vectors of.
+template <typename Body>
+inline void for_elements(Index size, Body&& body) {
+  Index j = 0;
+  for (; j + 64 <= size; j += 64)
+    for (Index i = j; i < j + 64; ++i) body(i);
+  for (; j + 32 <= size; j += 32)
+    for (Index i = j; i < j + 32; ++i) body(i);
+  for (; j < size; j += 16)
+    for (Index i = j; i < j + 16; ++i) body(i);
+}
+
 template <typename F, typename T>
-void nearest_block(const T* x, float factor, Index size, std::uint8_t* codes) {
-  for (Index j = 0; j < size; j += 16)
-    for (Index i = j; i < j + 16; ++i)
-      codes[i] = static_cast<std::uint8_t>(nearest_code<F>(as_bits(as_float(f32_bits(x[i])) * factor)));
+void nearest_block(const T* x, float factor, Index size, std::uint8_t* __restrict codes) {
+  for_elements(size, [&](Index i) {
+    codes[i] = static_cast<std::uint8_t>(nearest_code<F>(as_bits(as_float(f32_bits(x[i])) * factor)));
+  });
 }
 template <typename F, typename T>
-void drawn_block(const T* x, float factor, Index size, const std::uint16_t* random, std::uint8_t* codes) {
-  for (Index j = 0; j < size; j += 16)
-    for (Index i = j; i < j + 16; ++i)
-      codes[i] = static_cast<std::uint8_t>(drawn_code<F>(as_bits(as_float(f32_bits(x[i])) * factor), random[i]));
+void drawn_block(const T* x, float factor, Index size, const std::uint16_t* random, std::uint8_t* __restrict codes) {
+  for_elements(size, [&](Index i) {
+    codes[i] = static_cast<std::uint8_t>(drawn_code<F>(as_bits(as_float(f32_bits(x[i])) * factor), random[i]));
+  });
 }
 
 void pack(const std::uint8_t* codes, Index width, std::uint8_t* bytes) {
@@ -263,7 +273,7 @@ void encode_rows(const cpu::Tile& tile, const cpu::TileEncoding& e) {
   const bool drawn = e.format.rounding == formats::Rounding::kStochastic;
   const bool nv = e.format.grid == formats::ScaleGrid::kNv16;
   const Index blocks = tile.width / e.block;
-  Draws draws;
+  Draws draws = {};
   alignas(64) std::uint8_t unpacked[cpu::kTileWidth];
   alignas(64) float block_factors[kMaxBlocks];
   for (Index r = 0; r < tile.rows; ++r) {
