@@ -74,6 +74,10 @@ constexpr bool has_f32_scales(ScaleGrid grid) {
   return grid == ScaleGrid::kTensor || grid == ScaleGrid::kRow || grid == ScaleGrid::kVec128 ||
          grid == ScaleGrid::kBlock128;
 }
+// Whether a scale comes from the amax of the whole tensor.
+constexpr bool needs_tensor_amax(const QuantFormat& format) {
+  return format.grid == ScaleGrid::kTensor || (format.grid == ScaleGrid::kNv16 && format.two_level);
+}
 
 // "mxfp8", "mxfp8_e5m2", "mxfp4", "nvfp4", "fp8_tensor", "fp8_row", "fp8_vec128", "fp8_block128", and with "_e5m2".
 std::string format_name(const QuantFormat& format);

@@ -7,6 +7,7 @@
 #include "ops/fill.h"
 #include "ops/gemm.h"
 #include "ops/optimizer.h"
+#include "ops/pack.h"
 #include "ops/quantize.h"
 #include "ops/quantize_steps.h"
 #include "ops/rms_norm.h"
@@ -35,6 +36,7 @@ struct Backend {
   OptimizerList optimizer;
   QuantizeList quantize = {};
   DequantizeList dequantize = {};
+  PackList pack = {};
   QuantizeList quantize_record = {};     // slower on purpose: bench pack times them, nothing else runs them
   QuantizeStepList quantize_steps = {};  // unfused preparation: bench gemm --with-pack alone runs it
 };

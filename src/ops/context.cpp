@@ -205,19 +205,63 @@ void expect_quantized(std::string_view op, const QuantizedView& view, const form
   expect(op, "scales", view.scales, scales.rows, scales.cols, scales.dtype);
 }
 
+// Results and pointers, all but x.
+void expect_quantize(std::string_view op, const QuantizeDesc& desc, const QuantizeArgs& args) {
+  if (desc.by_rows.grid != formats::ScaleGrid::kNone)
+    expect_quantized(op, args.by_rows, desc.by_rows, desc.layout, desc.rows, desc.cols);
+  if (desc.by_cols.grid != formats::ScaleGrid::kNone)
+    expect_quantized(op, args.by_cols, desc.by_cols, desc.layout, desc.cols, desc.rows);
+  if (desc.has_amax && args.amax == nullptr) fail_runtime("[{}] amax: expected an address, got none", op);
+  if (desc.has_prescale && args.prescale == nullptr) fail_runtime("[{}] prescale: expected an address, got none", op);
+}
+
+// What a pack's producer reads, and the matrix it makes where that is kept.
+void expect_producer(std::string_view op, const PackDesc& desc, const PackArgs& args) {
+  const QuantizeDesc& q = desc.quantize;
+  if (args.producer.index() != static_cast<std::size_t>(desc.producer))
+    fail_runtime("[{}] arguments are not those of {}", op, producer_name(desc.producer));
+  const auto expect_matrix = [&](const TensorView& matrix) {
+    if (desc.keeps_matrix) expect(op, "matrix", matrix, q.rows, q.cols, q.dtype);
+  };
+  if (const auto* norm = std::get_if<RmsNormForwardArgs>(&args.producer)) {
+    expect(op, "x", norm->x, q.rows, q.cols, q.dtype);
+    expect(op, "w", norm->w, 1, q.cols, q.dtype);
+    expect(op, "rstd", norm->rstd, q.rows, 1, DType::kF32);
+    expect_matrix(norm->y);
+  } else if (const auto* grad = std::get_if<RmsNormBackwardArgs>(&args.producer)) {
+    expect(op, "grad_y", grad->grad_y, q.rows, q.cols, q.dtype);
+    expect(op, "x", grad->x, q.rows, q.cols, q.dtype);
+    expect(op, "w", grad->w, 1, q.cols, q.dtype);
+    expect(op, "rstd", grad->rstd, q.rows, 1, DType::kF32);
+    expect(op, "grad_w", grad->grad_w, 1, q.cols, DType::kF32);
+    expect_matrix(grad->grad_x);
+  } else if (const auto* swiglu = std::get_if<SwigluForwardArgs>(&args.producer)) {
+    expect(op, "gate_up", swiglu->gate_up, q.rows, 2 * q.cols, q.dtype);
+    expect_matrix(swiglu->y);
+  } else if (const auto* swiglu_grad = std::get_if<SwigluBackwardArgs>(&args.producer)) {
+    expect(op, "grad_y", swiglu_grad->grad_y, q.rows, q.cols / 2, q.dtype);
+    expect(op, "gate_up", swiglu_grad->gate_up, q.rows, q.cols, q.dtype);
+    expect_matrix(swiglu_grad->grad_gate_up);
+    if (desc.keeps_matrix && swiglu_grad->grad_gate_up.data == swiglu_grad->gate_up.data)
+      fail_runtime("[{}] grad_gate_up is gate_up, which other tiles still read", op);
+  }
+}
+
 }  // namespace
 
 void quantize(Context& context, const QuantizeDesc& desc, const QuantizeArgs& args) {
   constexpr std::string_view kOp = "quantize";
   expect(kOp, "x", args.x, desc.rows, desc.cols, desc.dtype);
-  if (desc.by_rows.grid != formats::ScaleGrid::kNone)
-    expect_quantized(kOp, args.by_rows, desc.by_rows, desc.layout, desc.rows, desc.cols);
-  if (desc.by_cols.grid != formats::ScaleGrid::kNone)
-    expect_quantized(kOp, args.by_cols, desc.by_cols, desc.layout, desc.cols, desc.rows);
-  if (desc.has_amax && args.amax == nullptr) fail_runtime("[{}] amax: expected an address, got none", kOp);
-  if (desc.has_prescale && args.prescale == nullptr) fail_runtime("[{}] prescale: expected an address, got none", kOp);
+  expect_quantize(kOp, desc, args);
   if (desc.error_feedback) expect(kOp, "carry", args.carry, desc.rows, desc.cols, DType::kF32);
   dispatch(context, context.backend.quantize, desc, args, kOp);
+}
+
+void pack(Context& context, const PackDesc& desc, const PackArgs& args) {
+  constexpr std::string_view kOp = "pack";
+  expect_producer(kOp, desc, args);
+  expect_quantize(kOp, desc.quantize, args.quantize);
+  dispatch(context, context.backend.pack, desc, args, kOp);
 }
 
 void dequantize(Context& context, const DequantizeDesc& desc, const DequantizeArgs& args) {

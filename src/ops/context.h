@@ -59,6 +59,7 @@ void add(Context& context, const AddDesc& desc, const AddArgs& args);
 void convert(Context& context, const ConvertDesc& desc, const ConvertArgs& args);
 void fill(Context& context, const FillDesc& desc, const FillArgs& args);
 void quantize(Context& context, const QuantizeDesc& desc, const QuantizeArgs& args);
+void pack(Context& context, const PackDesc& desc, const PackArgs& args);
 void dequantize(Context& context, const DequantizeDesc& desc, const DequantizeArgs& args);
 void bias_grad(Context& context, const BiasGradDesc& desc, const BiasGradArgs& args);
 void sum_squares(Context& context, const SumSquaresDesc& desc, const SumSquaresArgs& args);

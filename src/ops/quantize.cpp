@@ -56,12 +56,15 @@ Refusal refuse_choices(const QuantizeDesc& desc) {
   if (desc.dtype != DType::kF32 && desc.dtype != DType::kBF16) return {RefusalKind::kDType, "takes f32 and bf16"};
   if (const Refusal refusal = refuse_format(desc.by_rows, desc.cols)) return refusal;
   if (const Refusal refusal = refuse_format(desc.by_cols, desc.rows)) return refusal;
-  const bool transformed = desc.by_rows.hadamard != Hadamard::kNone || desc.by_cols.hadamard != Hadamard::kNone;
-  if (transformed && desc.has_amax) return {RefusalKind::kDType, "the amax given is not that of transformed values"};
+  for (const formats::QuantFormat& f : {desc.by_rows, desc.by_cols}) {
+    if (desc.has_amax && formats::needs_tensor_amax(f) && f.hadamard != Hadamard::kNone)
+      return {RefusalKind::kDType, "the amax given is not that of transformed values"};
+  }
   if (!desc.error_feedback) return kAccepted;
   if (desc.by_rows.grid == formats::ScaleGrid::kNone || desc.by_cols.grid != formats::ScaleGrid::kNone)
     return {RefusalKind::kDType, "error feedback goes with rows alone"};
-  if (transformed || desc.has_amax) return {RefusalKind::kDType, "error feedback with a transform or a given amax"};
+  if (desc.by_rows.hadamard != Hadamard::kNone || desc.has_amax)
+    return {RefusalKind::kDType, "error feedback with a transform or a given amax"};
   return kAccepted;
 }
 

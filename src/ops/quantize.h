@@ -22,7 +22,7 @@ struct QuantizeDesc {
   formats::QuantFormat by_rows = {};  // grid kNone: not wanted
   formats::QuantFormat by_cols = {};
   formats::ScaleLayout layout = formats::ScaleLayout::kRows;
-  bool has_amax = false;  // the tensor's amax is given by whoever made x; not with a Hadamard transform
+  bool has_amax = false;  // the tensor's amax is given by whoever made x; not where that is of transformed values
   bool has_prescale = false;
   bool error_feedback = false;  // by_rows alone
   std::string to_string() const;

@@ -20,10 +20,11 @@ struct RmsNormDesc {
 };
 
 struct RmsNormForwardArgs {
-  TensorView x;     // [rows, num_groups * cols]
-  TensorView w;     // [1, cols]
-  TensorView y;     // [rows, num_groups * cols]; may be x
-  TensorView rstd;  // [rows, num_groups] f32, saved for backward
+  TensorView x;                   // [rows, num_groups * cols]
+  TensorView w;                   // [1, cols]
+  TensorView y;                   // [rows, num_groups * cols]; may be x
+  TensorView rstd;                // [rows, num_groups] f32, saved for backward
+  std::uint32_t* amax = nullptr;  // [1], gets the largest magnitude in y (formats::Amax); null: not wanted
 };
 
 // grad_x = rstd * (w*dy - xhat * mean(w*dy*xhat)); grad_w += grad_w_scale * sum over rows and groups of dy*xhat.
@@ -37,6 +38,7 @@ struct RmsNormBackwardArgs {
   TensorView grad_w;                    // [1, cols] f32, accumulated in a fixed order
   const float* grad_w_scale = nullptr;  // in device memory; null: 1
   bool add_to_grad_x = false;
+  std::uint32_t* amax = nullptr;  // [1], gets the largest magnitude in grad_x; null: not wanted
 };
 
 using RmsNormForwardList = ImplList<RmsNormDesc, RmsNormForwardArgs>;

@@ -16,14 +16,16 @@ struct SwigluDesc {
 };
 
 struct SwigluForwardArgs {
-  TensorView gate_up;  // [rows, 2 * cols]: gate | up
-  TensorView y;        // [rows, cols]
+  TensorView gate_up;             // [rows, 2 * cols]: gate | up
+  TensorView y;                   // [rows, cols]
+  std::uint32_t* amax = nullptr;  // [1], gets the largest magnitude in y (formats::Amax); null: not wanted
 };
 
 struct SwigluBackwardArgs {
-  TensorView grad_y;        // [rows, cols]
-  TensorView gate_up;       // [rows, 2 * cols]
-  TensorView grad_gate_up;  // [rows, 2 * cols]; may be gate_up
+  TensorView grad_y;              // [rows, cols]
+  TensorView gate_up;             // [rows, 2 * cols]
+  TensorView grad_gate_up;        // [rows, 2 * cols]; may be gate_up
+  std::uint32_t* amax = nullptr;  // [1], gets the largest magnitude in grad_gate_up; null: not wanted
 };
 
 using SwigluForwardList = ImplList<SwigluDesc, SwigluForwardArgs>;

@@ -10,6 +10,7 @@
 #include "backend/cpu/gemm_emulated.h"
 #include "backend/cpu/gemm_onednn.h"
 #include "backend/cpu/optimizer.h"
+#include "backend/cpu/pack.h"
 #include "backend/cpu/quantize.h"
 #include "backend/cpu/rms_norm.h"
 #include "backend/cpu/rope.h"
@@ -60,7 +61,8 @@ ops::Backend make_cpu_backend(const runtime::DeviceInfo& device, const CpuBacken
           .sum_squares = sum_squares_impls(),
           .optimizer = optimizer_impls(),
           .quantize = quantize_impls(),
-          .dequantize = dequantize_impls()};
+          .dequantize = dequantize_impls(),
+          .pack = pack_impls()};
 }
 
 }  // namespace ida::cpu

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backend/cpu/amax.h"
 #include "backend/cpu/kernel_rows.h"
 #include "backend/cpu/op_kernels.h"
 #include "backend/cpu/op_support.h"
@@ -65,6 +66,7 @@ void backward_plain(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, do
 
 void forward_definition(const RmsNormDesc& desc, const RmsNormForwardArgs& args, const Launch&) {
   with_element_type(desc.dtype, [&](auto type) { forward_plain<decltype(type)>(desc, args); });
+  store_amax(args.amax, args.y);
 }
 
 std::int64_t definition_workspace(const RmsNormDesc& desc, const runtime::DeviceInfo&) {
@@ -74,6 +76,7 @@ std::int64_t definition_workspace(const RmsNormDesc& desc, const runtime::Device
 void backward_definition(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, const Launch& launch) {
   double* sum = WorkspaceParts(launch.workspace).take<double>(desc.cols);
   with_element_type(desc.dtype, [&](auto type) { backward_plain<decltype(type)>(desc, args, sum); });
+  store_amax(args.amax, args.grad_x);
 }
 
 // ---- vector ----
@@ -82,6 +85,7 @@ void forward_vector(const RmsNormDesc& desc, const RmsNormForwardArgs& args, con
   const OpKernels& kernels = op_kernels(launch.device.cpu);
   parallel_for(desc.rows * desc.num_groups, rows_per_piece(desc.cols),
                [&](Index begin, Index end) { kernels.rms_norm_forward(desc, args, begin, end); });
+  store_amax(args.amax, args.y);
 }
 
 // grad_w: one partial sum a block of items, added in block order. The block grows with the rows so that the partial
@@ -121,6 +125,7 @@ void backward_vector(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, c
     if (blocks > 0)
       kernels.add_scaled(grad_w + begin, sums + begin, DType::kF32, ops::value_or_one(args.grad_w_scale), end - begin);
   });
+  store_amax(args.amax, args.grad_x);
 }
 
 }  // namespace

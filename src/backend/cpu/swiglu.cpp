@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "backend/cpu/amax.h"
 #include "backend/cpu/kernel_rows.h"
 #include "backend/cpu/op_kernels.h"
 #include "backend/cpu/op_support.h"
@@ -49,22 +50,26 @@ void backward_plain(const SwigluDesc& desc, const SwigluBackwardArgs& args) {
 
 void forward_definition(const SwigluDesc& desc, const SwigluForwardArgs& args, const Launch&) {
   with_element_type(desc.dtype, [&](auto type) { forward_plain<decltype(type)>(desc, args); });
+  store_amax(args.amax, args.y);
 }
 
 void backward_definition(const SwigluDesc& desc, const SwigluBackwardArgs& args, const Launch&) {
   with_element_type(desc.dtype, [&](auto type) { backward_plain<decltype(type)>(desc, args); });
+  store_amax(args.amax, args.grad_gate_up);
 }
 
 void forward_vector(const SwigluDesc& desc, const SwigluForwardArgs& args, const Launch& launch) {
   const OpKernels& kernels = op_kernels(launch.device.cpu);
   parallel_for(desc.rows, rows_per_piece(desc.cols),
                [&](Index begin, Index end) { kernels.swiglu_forward(desc, args, begin, end); });
+  store_amax(args.amax, args.y);
 }
 
 void backward_vector(const SwigluDesc& desc, const SwigluBackwardArgs& args, const Launch& launch) {
   const OpKernels& kernels = op_kernels(launch.device.cpu);
   parallel_for(desc.rows, rows_per_piece(desc.cols),
                [&](Index begin, Index end) { kernels.swiglu_backward(desc, args, begin, end); });
+  store_amax(args.amax, args.grad_gate_up);
 }
 
 }  // namespace
