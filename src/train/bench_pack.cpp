@@ -197,7 +197,9 @@ OpBenchResult bench_pack(runtime::Device& device, const ops::Backend& backend, c
   for (const std::int64_t vocab_size : options.vocab_sizes) pack.cross_entropy(vocab_size);
   pack.parameters(options.hidden_sizes.back());
   const std::int64_t hidden = options.hidden_sizes.back();
+  if (options.dtype != DType::kBF16) return std::move(timer.result);  // what is quantised is bf16
   for (const std::int64_t cols : {hidden, intermediate_size(hidden)}) bench_quantize(timer, options.rows, cols);
+  bench_fused_packs(timer, options.rows, hidden, intermediate_size(hidden));
   return std::move(timer.result);
 }
 

@@ -7,29 +7,10 @@ using formats::QuantFormat;
 using formats::Rounding;
 using formats::ScaleGrid;
 
-constexpr std::string_view kFormats[] = {"mxfp8",      "mxfp8_e5m2", "mxfp4",      "nvfp4",
-                                         "fp8_tensor", "fp8_row",    "fp8_vec128", "fp8_block128"};
-
-ops::QuantizedView result(Operands& o, const QuantFormat& f, formats::ScaleLayout layout, std::int64_t rows,
-                          std::int64_t k) {
-  if (f.grid == ScaleGrid::kNone) return {};
-  const ops::ScalesShape scales = ops::quantized_scales_shape(f, layout, rows, k);
-  return {.codes = o.zero(DType::kU8, rows, formats::code_row_bytes(f, k)),
-          .scales = o.zero(scales.dtype, scales.rows, scales.cols),
-          .tensor_scale = o.zero(DType::kF32, 1, 1).as<float>()};
-}
-
-double result_bytes(const QuantFormat& f, formats::ScaleLayout layout, std::int64_t rows, std::int64_t k) {
-  if (f.grid == ScaleGrid::kNone) return 0.0;
-  const ops::ScalesShape scales = ops::quantized_scales_shape(f, layout, rows, k);
-  return static_cast<double>(rows * formats::code_row_bytes(f, k) +
-                             scales.rows * scales.cols * dtype_size_bytes(scales.dtype));
-}
-
 // Whether the largest magnitude of all of x, or of a row or column, has to be known before the first code.
 bool reads_twice(const QuantFormat& f, bool has_amax) {
   if (f.grid == ScaleGrid::kRow) return true;
-  return !has_amax && (f.grid == ScaleGrid::kTensor || (f.grid == ScaleGrid::kNv16 && f.two_level));
+  return !has_amax && formats::needs_tensor_amax(f);
 }
 
 struct QuantizeBench {
@@ -48,12 +29,12 @@ struct QuantizeBench {
     const double reads = reads_twice(by_rows, has_amax) || reads_twice(by_cols, has_amax) ? 2.0 : 1.0;
     timer.time<ops::QuantizeDesc, ops::QuantizeArgs>(
         op, list, desc,
-        reads * x + result_bytes(by_rows, desc.layout, rows, cols) + result_bytes(by_cols, desc.layout, cols, rows),
+        reads * x + quantized_bytes(by_rows, desc.layout, rows, cols) + quantized_bytes(by_cols, desc.layout, cols, rows),
         [&](Operands& o) {
           const std::int32_t amax = 0x40C00000;  // 6.0
           return ops::QuantizeArgs{.x = o.random(DType::kBF16, rows, cols),
-                                   .by_rows = result(o, by_rows, desc.layout, rows, cols),
-                                   .by_cols = result(o, by_cols, desc.layout, cols, rows),
+                                   .by_rows = quantized_result(o, by_rows, desc.layout, rows, cols),
+                                   .by_cols = quantized_result(o, by_cols, desc.layout, cols, rows),
                                    .amax = static_cast<const std::uint32_t*>(o.upload(DType::kI32, 1, 1, &amax).data),
                                    .step = static_cast<const std::uint64_t*>(o.zero(DType::kI64, 1, 1).data)};
         });
@@ -90,9 +71,9 @@ struct QuantizeBench {
                                      .with_tensor_scale = with_tensor_scale};
       timer.time<ops::DequantizeDesc, ops::DequantizeArgs>(
           "dequantize", timer.backend().dequantize, desc,
-          2.0 * static_cast<double>(rows) * static_cast<double>(cols) + result_bytes(nearest, desc.layout, rows, cols),
+          2.0 * static_cast<double>(rows) * static_cast<double>(cols) + quantized_bytes(nearest, desc.layout, rows, cols),
           [&](Operands& o) {
-            return ops::DequantizeArgs{.x = result(o, nearest, desc.layout, rows, cols),
+            return ops::DequantizeArgs{.x = quantized_result(o, nearest, desc.layout, rows, cols),
                                        .y = o.zero(DType::kBF16, rows, cols)};
           });
     }
@@ -101,10 +82,26 @@ struct QuantizeBench {
 
 }  // namespace
 
+ops::QuantizedView quantized_result(Operands& o, const QuantFormat& f, formats::ScaleLayout layout, std::int64_t rows,
+                                    std::int64_t k) {
+  if (f.grid == ScaleGrid::kNone) return {};
+  const ops::ScalesShape scales = ops::quantized_scales_shape(f, layout, rows, k);
+  return {.codes = o.zero(DType::kU8, rows, formats::code_row_bytes(f, k)),
+          .scales = o.zero(scales.dtype, scales.rows, scales.cols),
+          .tensor_scale = o.zero(DType::kF32, 1, 1).as<float>()};
+}
+
+double quantized_bytes(const QuantFormat& f, formats::ScaleLayout layout, std::int64_t rows, std::int64_t k) {
+  if (f.grid == ScaleGrid::kNone) return 0.0;
+  const ops::ScalesShape scales = ops::quantized_scales_shape(f, layout, rows, k);
+  return static_cast<double>(rows * formats::code_row_bytes(f, k) +
+                             scales.rows * scales.cols * dtype_size_bytes(scales.dtype));
+}
+
 void bench_quantize(OpTimer& timer, std::int64_t rows, std::int64_t cols) {
   if (timer.backend().quantize.empty() || timer.backend().quantize.front().name.ends_with(".definition")) return;
   const QuantizeBench bench{timer, rows, cols};
-  for (const std::string_view name : kFormats) bench.format(name);
+  for (const std::string_view name : kBenchFormats) bench.format(name);
 }
 
 }  // namespace ida::train

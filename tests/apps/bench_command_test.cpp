@@ -104,10 +104,16 @@ TEST(BenchPackCommand, EveryOpHasARow) {
                                        "96,128", "--dtype", dtype, "--repeats", "1", "--threads", "1", "--out", "p.json"});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     const nlohmann::json figures = read_json(space / "p.json");
-    const std::set<std::string> want = {
+    std::set<std::string> want = {
         "rms_norm_forward", "rms_norm_backward",    "rms_norm_backward + residual", "rope",    "swiglu_forward",
         "swiglu_backward",  "embedding_forward",    "embedding_backward",           "convert", "cross_entropy",
         "sum_squares",      "optimizer_step adamw", "optimizer_step lion"};
+    if (dtype == std::string("bf16")) {
+      want.insert("dequantize");
+      for (const char* direction : {"rows", "columns", "both"})
+        for (const char* choice : {"", " drawn", " amax given"}) want.insert(std::string("quantize ") + direction + choice);
+      want.insert({"quantize both hadamard", "quantize both hadamard drawn"});
+    }
     EXPECT_EQ(check_op_figures(figures, "bytes", 1e9), want);
     EXPECT_EQ(figures["unit"], "GB/s");
     // 16 x 64 elements: x and y once each, rstd of every row.

@@ -6,20 +6,12 @@
 #include "backend/cpu/rms_norm.h"
 #include "backend/cuda/op_impls.h"
 #include "backend_cpu/op_test_support.h"
+#include "emulated_device.h"
 
 namespace ida::cuda {
 namespace {
 
 using cpu::HostTensor;
-
-runtime::DeviceInfo emulated_device() {
-  runtime::DeviceInfo device;
-  device.backend = runtime::BackendKind::kCuda;
-  device.sm = 90;
-  device.num_cores = 1;
-  device.shared_bytes_per_block = 100 * 1024;
-  return device;
-}
 
 double bar(DType dtype) { return dtype == DType::kBF16 ? 1e-3 : 2e-6; }
 

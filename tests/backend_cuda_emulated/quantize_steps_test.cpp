@@ -2,6 +2,7 @@
 #include "backend/cpu/quantize.h"
 #include "backend/cuda/op_impls.h"
 #include "backend_cpu/op_test_support.h"
+#include "emulated_device.h"
 
 namespace ida::cuda {
 namespace {
@@ -9,15 +10,6 @@ namespace {
 using cpu::HostTensor;
 using formats::QuantFormat;
 using formats::ScaleGrid;
-
-runtime::DeviceInfo emulated_device() {
-  runtime::DeviceInfo device;
-  device.backend = runtime::BackendKind::kCuda;
-  device.sm = 90;
-  device.num_cores = 1;
-  device.shared_bytes_per_block = 100 * 1024;
-  return device;
-}
 
 void run_step(ops::QuantizeStep step, const HostTensor& x, const QuantFormat& format, const ops::QuantizeStepArgs& args) {
   cpu::run_impl(quantize_step_impls().front(), {.step = step, .rows = x.rows(), .cols = x.cols(), .format = format}, args,

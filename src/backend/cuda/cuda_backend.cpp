@@ -114,6 +114,7 @@ ops::Backend make_cuda_backend(const runtime::DeviceInfo&) {
           .optimizer = optimizer_impls(),
           .quantize = quantize_impls(),
           .dequantize = dequantize_impls(),
+          .pack = pack_impls(),
           .quantize_record = quantize_record_impls(),
           .quantize_steps = quantize_step_impls()};
 }

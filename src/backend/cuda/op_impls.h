@@ -21,6 +21,7 @@ ops::SumSquaresList sum_squares_impls();
 ops::OptimizerList optimizer_impls();
 ops::QuantizeList quantize_impls();
 ops::DequantizeList dequantize_impls();
+ops::PackList pack_impls();
 ops::QuantizeList quantize_record_impls();
 ops::QuantizeStepList quantize_step_impls();
 ops::Impl<ops::GemmDesc, ops::GemmArgs> gemm_simt();

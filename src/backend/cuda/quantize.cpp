@@ -1,8 +1,7 @@
-#include "backend/cuda/kernels/quantize.h"
-
 #include "backend/cuda/kernels/launch.h"
 #include "backend/cuda/op_impls.h"
 #include "backend/cuda/op_support.h"
+#include "backend/cuda/quantize_problem.h"
 
 namespace ida::cuda {
 namespace {
@@ -20,7 +19,9 @@ QuantizedMatrix matrix_of(const QuantFormat& format, formats::ScaleLayout layout
           .tensor_scale = view.tensor_scale};
 }
 
-Quantize problem_of(const ops::QuantizeDesc& desc, const ops::QuantizeArgs& args, const ops::Launch& launch) {
+}  // namespace
+
+Quantize quantize_problem(const ops::QuantizeDesc& desc, const ops::QuantizeArgs& args, const ops::Launch& launch) {
   return {.rows = desc.rows,
           .cols = desc.cols,
           .dtype = desc.dtype,
@@ -38,12 +39,14 @@ Quantize problem_of(const ops::QuantizeDesc& desc, const ops::QuantizeArgs& args
           .measured = reinterpret_cast<std::uint32_t*>(launch.workspace.data())};
 }
 
+namespace {
+
 std::int64_t workspace_bytes(const ops::QuantizeDesc& desc, const runtime::DeviceInfo&) {
   return 4 * quantize_measured_words(desc.by_rows, desc.by_cols, desc.rows, desc.cols, desc.has_amax);
 }
 
 void quantize(const ops::QuantizeDesc& desc, const ops::QuantizeArgs& args, const ops::Launch& launch) {
-  check(launch_quantize(problem_of(desc, args, launch), stream_of(launch)), "quantize");
+  check(launch_quantize(quantize_problem(desc, args, launch), stream_of(launch)), "quantize");
 }
 
 bool has_tiled_kernel(const QuantFormat& f) {
@@ -57,8 +60,10 @@ ops::Refusal takes_any(const ops::QuantizeDesc& desc, const runtime::DeviceInfo&
   return ops::refuse_choices(desc);
 }
 
+}  // namespace
+
 // Both directions come from one kernel, a kernel a grid and element.
-ops::Refusal takes_tiles(const ops::QuantizeDesc& desc, const runtime::DeviceInfo& device) {
+ops::Refusal refuse_quantize_tiles(const ops::QuantizeDesc& desc, const runtime::DeviceInfo& device) {
   if (const ops::Refusal refusal = takes_any(desc, device)) return refusal;
   if (desc.dtype != DType::kBF16) return {ops::RefusalKind::kDType, "tiles are of bf16"};
   if (desc.rows % kQuantizeTile != 0 || desc.cols % kQuantizeTile != 0)
@@ -72,21 +77,31 @@ ops::Refusal takes_tiles(const ops::QuantizeDesc& desc, const runtime::DeviceInf
   return ops::kAccepted;
 }
 
-bool aligned(const TensorView& view, std::int64_t bytes) {
+bool lies_on(const TensorView& view, std::int64_t bytes) {
   return aligned_to(view.data, bytes) && view.row_stride * dtype_size_bytes(view.dtype) % bytes == 0;
 }
+
+namespace {
+
 // Scales of MX and NVFP4 are stored four at a time, in the layout of products sixteen.
 bool aligned(const QuantFormat& format, formats::ScaleLayout layout, const ops::QuantizedView& view) {
   if (format.grid == ScaleGrid::kNone) return true;
-  if (!aligned(view.codes, 16)) return false;
+  if (!lies_on(view.codes, 16)) return false;
   if (formats::has_f32_scales(format.grid)) return true;
-  return layout == formats::ScaleLayout::kRows ? aligned(view.scales, 4) : aligned_to(view.scales.data, 16);
+  return layout == formats::ScaleLayout::kRows ? lies_on(view.scales, 4) : aligned_to(view.scales.data, 16);
 }
 
+}  // namespace
+
+bool results_on_vectors(const ops::QuantizeDesc& desc, const ops::QuantizeArgs& args) {
+  return aligned(desc.by_rows, desc.layout, args.by_rows) && aligned(desc.by_cols, desc.layout, args.by_cols);
+}
+
+namespace {
+
 void quantize_tiled(const ops::QuantizeDesc& desc, const ops::QuantizeArgs& args, const ops::Launch& launch) {
-  const Quantize problem = problem_of(desc, args, launch);
-  const bool vectors = aligned(args.x, 16) && aligned(desc.by_rows, desc.layout, args.by_rows) &&
-                       aligned(desc.by_cols, desc.layout, args.by_cols);
+  const Quantize problem = quantize_problem(desc, args, launch);
+  const bool vectors = lies_on(args.x, 16) && results_on_vectors(desc, args);
   check(vectors ? launch_quantize_tiled(problem, stream_of(launch)) : launch_quantize(problem, stream_of(launch)),
         "quantize");
 }
@@ -104,7 +119,7 @@ void dequantize(const ops::DequantizeDesc& desc, const ops::DequantizeArgs& args
 }
 
 ops::Refusal takes_scattered(const ops::QuantizeDesc& desc, const runtime::DeviceInfo& device) {
-  if (const ops::Refusal refusal = takes_tiles(desc, device)) return refusal;
+  if (const ops::Refusal refusal = refuse_quantize_tiles(desc, device)) return refusal;
   const QuantFormat& f = desc.by_cols;
   if (desc.by_rows.grid != ScaleGrid::kNone || f.grid != ScaleGrid::kMx32 || f.hadamard != formats::Hadamard::kNone ||
       f.rounding != formats::Rounding::kNearest || desc.has_prescale)
@@ -112,7 +127,7 @@ ops::Refusal takes_scattered(const ops::QuantizeDesc& desc, const runtime::Devic
   return ops::kAccepted;
 }
 void quantize_scattered(const ops::QuantizeDesc& desc, const ops::QuantizeArgs& args, const ops::Launch& launch) {
-  check(launch_quantize_scattered(problem_of(desc, args, launch), stream_of(launch)), "quantize");
+  check(launch_quantize_scattered(quantize_problem(desc, args, launch), stream_of(launch)), "quantize");
 }
 
 }  // namespace
@@ -121,9 +136,11 @@ ops::QuantizeList quantize_record_impls() {
   return {{.name = "own.scattered", .supports = takes_scattered, .workspace_bytes = nullptr, .run = quantize_scattered}};
 }
 ops::QuantizeList quantize_impls() {
-  return {
-      {.name = "own.quantize_tiled", .supports = takes_tiles, .workspace_bytes = workspace_bytes, .run = quantize_tiled},
-      {.name = "own.quantize", .supports = takes_any, .workspace_bytes = workspace_bytes, .run = quantize}};
+  return {{.name = "own.quantize_tiled",
+           .supports = refuse_quantize_tiles,
+           .workspace_bytes = workspace_bytes,
+           .run = quantize_tiled},
+          {.name = "own.quantize", .supports = takes_any, .workspace_bytes = workspace_bytes, .run = quantize}};
 }
 ops::DequantizeList dequantize_impls() {
   return {{.name = "own.dequantize", .supports = any_shape, .workspace_bytes = nullptr, .run = dequantize}};

@@ -11,6 +11,7 @@ RmsNormShape shape_of(const ops::RmsNormDesc& desc) {
 }
 
 void forward(const ops::RmsNormDesc& desc, const ops::RmsNormForwardArgs& args, const ops::Launch& launch) {
+  zero_amax(args.amax, launch);
   check(launch_rms_norm_forward(desc.dtype,
                                 {.shape = shape_of(desc),
                                  .x = args.x.data,
@@ -19,6 +20,7 @@ void forward(const ops::RmsNormDesc& desc, const ops::RmsNormForwardArgs& args, 
                                  .y = args.y.data,
                                  .y_stride = args.y.row_stride,
                                  .rstd = args.rstd.as<float>(),
+                                 .amax = args.amax,
                                  .eps = desc.eps},
                                 stream_of(launch)),
         "rms_norm_forward");
@@ -29,6 +31,7 @@ std::int64_t backward_workspace_bytes(const ops::RmsNormDesc& desc, const runtim
 }
 
 void backward(const ops::RmsNormDesc& desc, const ops::RmsNormBackwardArgs& args, const ops::Launch& launch) {
+  zero_amax(args.amax, launch);
   check(launch_rms_norm_backward(desc.dtype,
                                  {.shape = shape_of(desc),
                                   .grad_y = args.grad_y.data,
@@ -42,6 +45,7 @@ void backward(const ops::RmsNormDesc& desc, const ops::RmsNormBackwardArgs& args
                                   .add_to_grad_x = args.add_to_grad_x,
                                   .grad_w = args.grad_w.as<float>(),
                                   .grad_w_scale = args.grad_w_scale,
+                                  .amax = args.amax,
                                   .partials = reinterpret_cast<float*>(launch.workspace.data()),
                                   .num_sms = launch.device.num_cores},
                                  stream_of(launch)),

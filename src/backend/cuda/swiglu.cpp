@@ -7,18 +7,21 @@ namespace ida::cuda {
 namespace {
 
 void forward(const ops::SwigluDesc& desc, const ops::SwigluForwardArgs& args, const ops::Launch& launch) {
+  zero_amax(args.amax, launch);
   check(launch_swiglu_forward(desc.dtype,
                               {.rows = desc.rows,
                                .cols = desc.cols,
                                .gate_up = args.gate_up.data,
                                .gate_up_stride = args.gate_up.row_stride,
                                .y = args.y.data,
-                               .y_stride = args.y.row_stride},
+                               .y_stride = args.y.row_stride,
+                               .amax = args.amax},
                               stream_of(launch)),
         "swiglu_forward");
 }
 
 void backward(const ops::SwigluDesc& desc, const ops::SwigluBackwardArgs& args, const ops::Launch& launch) {
+  zero_amax(args.amax, launch);
   check(launch_swiglu_backward(desc.dtype,
                                {.rows = desc.rows,
                                 .cols = desc.cols,
@@ -27,7 +30,8 @@ void backward(const ops::SwigluDesc& desc, const ops::SwigluBackwardArgs& args, 
                                 .gate_up = args.gate_up.data,
                                 .gate_up_stride = args.gate_up.row_stride,
                                 .grad_gate_up = args.grad_gate_up.data,
-                                .grad_gate_up_stride = args.grad_gate_up.row_stride},
+                                .grad_gate_up_stride = args.grad_gate_up.row_stride,
+                                .amax = args.amax},
                                stream_of(launch)),
         "swiglu_backward");
 }

@@ -72,6 +72,24 @@ __device__ __forceinline__ std::uint32_t max_magnitude_bf16x2(std::uint32_t a, s
   return m;
 }
 
+// 1 in each half where the magnitude of x is above `bound`, else 0; a NaN is above nothing. PTX ISA, "set" (.gt.bf16x2);
+// sm_90.
+__device__ __forceinline__ std::uint32_t magnitude_above_bf16x2(std::uint32_t x, std::uint32_t bound) {
+  std::uint32_t one;
+  asm("{.reg .b32 m;\n abs.bf16x2 m, %1;\n set.gt.bf16x2.bf16x2 %0, m, %2;}" : "=r"(one) : "r"(x), "r"(bound));
+  return one;
+}
+
+// Sums of halves. PTX ISA, "add" (.rn.bf16x2); sm_90.
+__device__ __forceinline__ std::uint32_t add_bf16x2(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t sum;
+  asm("add.rn.bf16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+  return sum;
+}
+
+// Rounded towards zero, subnormal results kept. PTX ISA, "cvt" (.rz.f32.f64).
+__device__ __forceinline__ float cvt_f32_down(double x) { return __double2float_rz(x); }
+
 // The larger magnitude of two f32; NaN if either is. PTX ISA, "max" (.NaN.f32); sm_80.
 __device__ __forceinline__ float max_magnitude(float a, float b) {
   float m;

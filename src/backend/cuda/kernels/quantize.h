@@ -10,6 +10,21 @@
 
 namespace ida::cuda {
 
+// What makes the bf16 matrix that is quantised where it is not read from memory (ops/pack.h).
+enum class MatrixSource : std::uint8_t { kMemory, kRmsNorm, kSwiglu, kSwigluBackward };
+struct ProducedMatrix {
+  MatrixSource source = MatrixSource::kMemory;
+  const void* x = nullptr;  // of RMSNorm [rows, cols]; else gate | up
+  std::int64_t x_stride = 0;
+  const void* w = nullptr;       // RMSNorm: [cols]
+  const float* rstd = nullptr;   // RMSNorm: [rows]
+  const void* grad_y = nullptr;  // SwiGLU backward
+  std::int64_t grad_y_stride = 0;
+  std::int64_t gate_cols = 0;  // SwiGLU: of gate, and of up
+  void* y = nullptr;           // the matrix, written too; null: it is not kept
+  std::int64_t y_stride = 0;
+};
+
 // A quantised [rows, k] matrix.
 struct QuantizedMatrix {
   formats::QuantFormat format;
@@ -36,6 +51,7 @@ struct Quantize {
   const std::uint64_t* step = nullptr;  // null: 0
   std::uint64_t seed = 0;
   std::uint64_t tensor = 0;
+  ProducedMatrix produced = {};       // instead of x
   std::uint32_t* measured = nullptr;  // quantize_measured_words, where an amax has to be measured
 };
 
@@ -48,6 +64,8 @@ cudaError_t launch_quantize(const Quantize& args, cudaStream_t stream);
 
 // bf16 in tiles of 128 x 128, see quantize_tiled.cu: rows and cols are multiples of it, matrices lie on 16 bytes, bytes of
 // scales on 4, in the layout of products on 16.
+// A matrix that is produced: `amax` is given where a tensor's is needed, and no row's is. Its operands are bf16 on 16
+// bytes, a gate's columns a multiple of 128.
 inline constexpr int kQuantizeTile = 128;
 cudaError_t launch_quantize_tiled(const Quantize& args, cudaStream_t stream);
 

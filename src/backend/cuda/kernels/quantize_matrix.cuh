@@ -28,14 +28,10 @@ struct Direction {
 };
 
 inline bool measures_amax(const formats::QuantFormat& f) {
-  return f.grid == formats::ScaleGrid::kTensor || f.grid == formats::ScaleGrid::kRow ||
-         (f.grid == formats::ScaleGrid::kNv16 && f.two_level);
-}
-inline bool takes_tensor_amax(const formats::QuantFormat& f) {
-  return measures_amax(f) && f.grid != formats::ScaleGrid::kRow;
+  return formats::needs_tensor_amax(f) || f.grid == formats::ScaleGrid::kRow;
 }
 inline std::int64_t measured_words(const formats::QuantFormat& f, std::int64_t rows, bool has_amax) {
-  if (!measures_amax(f) || (takes_tensor_amax(f) && has_amax)) return 0;
+  if (!measures_amax(f) || (formats::needs_tensor_amax(f) && has_amax)) return 0;
   return f.grid == formats::ScaleGrid::kRow ? rows : 1;
 }
 
@@ -53,7 +49,7 @@ inline Direction direction_by_rows(const Quantize& a) {
               .seed = a.seed,
               .tensor = 2 * a.tensor};
   if (measures_amax(a.by_rows.format)) {
-    d.amax_given = a.amax != nullptr && takes_tensor_amax(a.by_rows.format);
+    d.amax_given = a.amax != nullptr && formats::needs_tensor_amax(a.by_rows.format);
     d.amax = d.amax_given ? a.amax : a.measured;
   }
   return d;
@@ -70,7 +66,7 @@ inline Direction direction_by_cols(const Quantize& a) {
               .seed = a.seed,
               .tensor = 2 * a.tensor + 1};
   if (measures_amax(a.by_cols.format)) {
-    d.amax_given = a.amax != nullptr && takes_tensor_amax(a.by_cols.format);
+    d.amax_given = a.amax != nullptr && formats::needs_tensor_amax(a.by_cols.format);
     d.amax = d.amax_given ? a.amax : a.measured + measured_words(a.by_rows.format, a.rows, a.amax != nullptr);
   }
   return d;

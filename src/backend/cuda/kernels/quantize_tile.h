@@ -9,6 +9,7 @@ struct TileParams {
   Direction cols;
   bool has_rows = false;
   bool has_cols = false;
+  ProducedMatrix produced;
 };
 cudaError_t launch_tiles_mx(const TileParams& params, cudaStream_t stream);
 cudaError_t launch_tiles_nv(const TileParams& params, cudaStream_t stream);

@@ -2,7 +2,7 @@
 #pragma once
 #include <type_traits>
 
-#include "backend/cuda/kernels/quantize_encode.cuh"
+#include "backend/cuda/kernels/quantize_thresholds.cuh"
 #include "backend/cuda/kernels/quantize_tile.h"
 
 namespace ida::cuda {
@@ -47,8 +47,9 @@ struct Rules {
   bool two_level = false;
   std::uint32_t carry = 0;  // MX: added to an amax, carries where the rule rounds its exponent up
   float tensor_scale = 1.0f;
-  float inverse = 0.0f;  // NVFP4: 1 / (6 * tensor scale)
-  bool exact = false;    // no short cuts: out of the range of f32 quotients
+  float inverse = 0.0f;   // NVFP4: 1 / (6 * tensor scale)
+  double unscaled = 1.0;  // NVFP4: the tensor's scale over the prescale
+  bool exact = false;     // no short cuts: out of the range of f32 quotients
   formats::RandomKey key;
   std::uint16_t signs = 0;
 };
@@ -73,6 +74,7 @@ __device__ Rules rules_of(const Direction& d) {
     r.two_level = f.two_level;
     r.tensor_scale = formats::nvfp4_tensor_scale(amax_of(d, 0), f);
     r.inverse = 1.0f / (6.0f * r.tensor_scale);
+    r.unscaled = static_cast<double>(r.tensor_scale) * static_cast<double>(formats::exp2_f32(-exponent));
     r.exact = !(r.tensor_scale >= 0x1p-100f && r.tensor_scale <= 0x1p100f);
   }
   r.key = {.seed = d.seed, .tensor = d.tensor, .step = is_drawn<M>(d) ? step_of(d) : 0};
@@ -90,6 +92,9 @@ __device__ TileScale mx_tile_scale(formats::Amax amax, std::uint32_t carry) {
   s.exact = amax >= formats::kAmaxInfinity;
   return s;
 }
+
+// Under a scale of 0 or NaN NVFP4 has codes of 0.
+__device__ inline bool has_codes(std::uint32_t byte) { return byte != 0 && byte != formats::E4m3::kNanCode; }
 
 // The byte of a block's scale outside the fast path; `at_tie`: the quotient is normal and `bits` lies next to a tie.
 __attribute__((noinline)) __device__ inline std::uint32_t nvfp4_scale_slow(formats::Amax amax, float tensor_scale,
@@ -117,7 +122,7 @@ __device__ inline TileScale nv_tile_scale(formats::Amax amax, const Rules& r, bo
   } else {
     s.byte = cvt_fp8x2<formats::E4m3>(bits_f32(bits), 0.0f) & 0xFFu;
   }
-  if (s.byte == 0 || s.byte == formats::E4m3::kNanCode) return s;
+  if (!has_codes(s.byte)) return s;
   const float scale = bits_f32(s.byte << 20) * 0x1p120f * r.tensor_scale;
   if (stochastic) {
     const float factor = 1.0f / scale;
@@ -139,17 +144,20 @@ __device__ TileScale tile_scale(formats::Amax amax, const Rules& r, bool short_a
 
 // Codes of eight elements; kShort: bf16 values times a power of two, not transformed.
 template <typename E, Grid G, bool kShort>
-__device__ void encode(const float* x, const TileScale& s, const Rules& r, bool stochastic, const std::uint32_t* random,
+__device__ void encode(const float* x, const TileScale& s, bool stochastic, const std::uint32_t* random,
                        std::uint32_t* words) {
   if (stochastic) {
     draw_codes<E, G == Grid::kFixed>(x, s, random, words);
   } else if constexpr (!kIsE2m1<E>) {
     round_codes_fp8<E>(x, s.factor, words);
   } else {
-    words[0] = kShort && (G != Grid::kNv || (!r.two_level && !s.exact)) ? e2m1_of_short(x, s.factor)
-                                                                        : e2m1_of_any(x, s, G == Grid::kNv);
+    if constexpr (kShort && G == Grid::kNv) {  // what thresholds do not cover
+      words[0] = e2m1_word_exact({x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]}, s, true);
+    } else {
+      words[0] = kShort ? e2m1_of_short(x, s.factor) : e2m1_of_any(x, s, G == Grid::kNv);
+    }
   }
-  if (G == Grid::kNv && (s.byte == 0 || s.byte == formats::E4m3::kNanCode)) words[0] = 0;
+  if (G == Grid::kNv && !has_codes(s.byte)) words[0] = 0;
 }
 
 __device__ inline float low_f32(std::uint32_t pair) { return bits_f32(pair << 16); }

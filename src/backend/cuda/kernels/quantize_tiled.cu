@@ -131,7 +131,8 @@ cudaError_t launch_quantize_tiled(const Quantize& a, cudaStream_t stream) {
   TileParams p{.rows = direction_by_rows(a),
                .cols = direction_by_cols(a),
                .has_rows = a.by_rows.format.grid != ScaleGrid::kNone,
-               .has_cols = a.by_cols.format.grid != ScaleGrid::kNone};
+               .has_cols = a.by_cols.format.grid != ScaleGrid::kNone,
+               .produced = a.produced};
   if (!p.has_rows && !p.has_cols) return cudaSuccess;
   const std::int64_t words = quantize_measured_words(a.by_rows.format, a.by_cols.format, a.rows, a.cols, a.amax != nullptr);
   if (const cudaError_t error = launch_zero_words(a.measured, words, stream)) return error;

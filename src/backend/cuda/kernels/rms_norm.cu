@@ -3,6 +3,7 @@
 // multiprocessor under way: two turns of three blocks are 41 KiB (576 bf16 columns) to 74 KiB (2048) each.
 #include "backend/cuda/device/cp_async.cuh"
 #include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/device/producers.cuh"
 #include "backend/cuda/device/shared.cuh"
 #include "backend/cuda/device/vec.cuh"
 #include "backend/cuda/kernels/rms_norm.h"
@@ -49,6 +50,8 @@ __global__ void __launch_bounds__(kForwardThreads) rms_norm_forward_kernel(RmsNo
   }
   const float rstd = rsqrtf(warp_sum(sum) / static_cast<float>(a.shape.cols) + a.eps);
   if (lane == 0) a.rstd[warp] = rstd;
+  if (a.y == nullptr && a.amax == nullptr) return;
+  float most = 0.0f;
 #pragma unroll
   for (int c = 0; c < CHUNKS; ++c) {
     const std::int64_t begin = (static_cast<std::int64_t>(c) * kWarpSize + lane) * N;
@@ -56,9 +59,13 @@ __global__ void __launch_bounds__(kForwardThreads) rms_norm_forward_kernel(RmsNo
     const Vec<T, N> weight = w.at(c);
     Vec<T, N> out;
 #pragma unroll
-    for (int i = 0; i < N; ++i) out.at[i] = from_float<T>(to_float(kept[c].at[i]) * rstd * to_float(weight.at[i]));
-    store_vec<N>(y + begin, out);
+    for (int i = 0; i < N; ++i) {
+      out.at[i] = from_float<T>(rms_norm_value(to_float(kept[c].at[i]), rstd, to_float(weight.at[i])));
+      if (a.amax != nullptr) most = max_magnitude(most, to_float(out.at[i]));
+    }
+    if (a.y != nullptr) store_vec<N>(y + begin, out);
   }
+  if (a.amax != nullptr) raise_amax(a.amax, most);
 }
 
 // Any width: elements are read twice, one at a time.
@@ -76,8 +83,13 @@ __global__ void __launch_bounds__(kForwardThreads) rms_norm_forward_any_kernel(R
   for (std::int64_t i = lane; i < a.shape.cols; i += kWarpSize) sum += to_float(x[i]) * to_float(x[i]);
   const float rstd = rsqrtf(warp_sum(sum) / static_cast<float>(a.shape.cols) + a.eps);
   if (lane == 0) a.rstd[warp] = rstd;
-  for (std::int64_t i = lane; i < a.shape.cols; i += kWarpSize)
-    y[i] = from_float<T>(to_float(x[i]) * rstd * to_float(w[i]));
+  float most = 0.0f;
+  for (std::int64_t i = lane; i < a.shape.cols; i += kWarpSize) {
+    const T out = from_float<T>(rms_norm_value(to_float(x[i]), rstd, to_float(w[i])));
+    most = max_magnitude(most, to_float(out));
+    if (a.y != nullptr) y[i] = out;
+  }
+  if (a.amax != nullptr) raise_amax(a.amax, most);
 }
 
 // Item i's place in a tensor: its row and its first column.
@@ -133,6 +145,7 @@ __global__ void __launch_bounds__(kBackwardThreads, kBackwardBlocksPerSm) rms_no
   for (int c = 0; c < CHUNKS; ++c)
     weight[c] = column_of(c) < cols ? load_vec<N>(static_cast<const T*>(a.w) + column_of(c)) : Vec<T, N>{};
   float grad_w[CHUNKS * N] = {};
+  float most = 0.0f;
   int stage = 0;
   std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * kRows + warp / WARPS;
   float rstd = fetch(item, 0);
@@ -171,9 +184,9 @@ __global__ void __launch_bounds__(kBackwardThreads, kBackwardBlocksPerSm) rms_no
       Vec<T, N> out;
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        const float xhat = to_float(x.at[i]) * rstd;
-        const float g = rstd * (to_float(weight[c].at[i]) * to_float(grad_y.at[i]) - xhat * mean);
-        out.at[i] = from_float<T>(g + to_float(old.at[i]));
+        out.at[i] = from_float<T>(rms_norm_grad(to_float(grad_y.at[i]), to_float(x.at[i]), to_float(weight[c].at[i]), rstd,
+                                                mean, to_float(old.at[i])));
+        if (a.amax != nullptr) most = max_magnitude(most, to_float(out.at[i]));
       }
       if (item < items && column_of(c) < cols) store_vec<N>(out_row + column_of(c), out);
     }
@@ -181,6 +194,7 @@ __global__ void __launch_bounds__(kBackwardThreads, kBackwardBlocksPerSm) rms_no
     next_rstd = fetch(item + 2 * stride, stage);
   }
   cp_async_wait_all();
+  if (a.amax != nullptr) raise_amax(a.amax, most);
   __syncthreads();
   float* sums = reinterpret_cast<float*>(ring);  // [kRows, cols]
 #pragma unroll
@@ -204,6 +218,7 @@ __global__ void __launch_bounds__(kBackwardThreads) rms_norm_backward_any_kernel
   const std::int64_t cols = a.shape.cols;
   const T* w = static_cast<const T*>(a.w);
   float* partial = a.partials + blockIdx.x * cols;
+  float most = 0.0f;
   for (std::int64_t i = threadIdx.x; i < cols; i += kBackwardThreads) partial[i] = 0.0f;
   for (std::int64_t item = blockIdx.x; item < a.shape.items(); item += gridDim.x) {
     const std::int64_t row = item / a.shape.groups;
@@ -220,11 +235,12 @@ __global__ void __launch_bounds__(kBackwardThreads) rms_norm_backward_any_kernel
       const float xhat = to_float(x[i]) * rstd;
       const float g = to_float(dy[i]);
       partial[i] += g * xhat;
-      float out = rstd * (to_float(w[i]) * g - xhat * mean);
-      if (a.add_to_grad_x) out += to_float(grad_x[i]);
-      grad_x[i] = from_float<T>(out);
+      const float old = a.add_to_grad_x ? to_float(grad_x[i]) : 0.0f;
+      grad_x[i] = from_float<T>(rms_norm_grad(g, to_float(x[i]), to_float(w[i]), rstd, mean, old));
+      most = max_magnitude(most, to_float(grad_x[i]));
     }
   }
+  if (a.amax != nullptr) raise_amax(a.amax, most);
 }
 
 struct PartialSums {

@@ -19,9 +19,10 @@ struct RmsNormForward {
   const void* x = nullptr;
   std::int64_t x_stride = 0;  // elements between rows
   const void* w = nullptr;
-  void* y = nullptr;
+  void* y = nullptr;  // null: not written
   std::int64_t y_stride = 0;
-  float* rstd = nullptr;  // [rows, groups]
+  float* rstd = nullptr;          // [rows, groups]
+  std::uint32_t* amax = nullptr;  // [1], raised to the largest magnitude of y; null: not wanted
   float eps = 0.0f;
 };
 cudaError_t launch_rms_norm_forward(DType dtype, const RmsNormForward& args, cudaStream_t stream);
@@ -39,6 +40,7 @@ struct RmsNormBackward {
   bool add_to_grad_x = false;
   float* grad_w = nullptr;              // [cols], accumulated
   const float* grad_w_scale = nullptr;  // null: 1
+  std::uint32_t* amax = nullptr;        // [1], raised to the largest magnitude of grad_x; null: not wanted
   float* partials = nullptr;            // [rms_norm_backward_blocks(...), cols]
   int num_sms = 0;
 };

@@ -1,7 +1,7 @@
 // One thread, N neighbouring elements. Bytes: forward reads gate and up and writes y; backward reads grad_y, gate and up
 // and writes two gradients.
-#include "backend/cuda/device/arithmetic.cuh"
-#include "backend/cuda/device/vec.cuh"
+#include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/device/producers.cuh"
 #include "backend/cuda/kernels/swiglu.h"
 
 namespace ida::cuda {
@@ -9,16 +9,9 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// 1 / (1 + 2^(-z log2(e))). An exact exponential and division would take more of the multiprocessor than the bytes of an
-// element do of memory. ex2 and rcp are off by 2 and 1 units in the last place and rounding z log2(e) by |z| 2^-24 of the
-// exponential, which counts for little where that is small beside 1 and, where z is far below 0, is 1e-6 of a y near 0.
-__device__ float sigmoid(float z) {
-  constexpr float kLog2E = 1.4426950408889634f;
-  return rcp_approx(1.0f + ex2_approx(-kLog2E * z));
-}
-
-template <typename T, int N>
+template <typename T, int N, bool kAmax>
 __global__ void __launch_bounds__(kThreads) swiglu_forward_kernel(SwigluForward a) {
+  float most = 0.0f;
   for_each_vec<kThreads, N>(a.rows, a.cols, [&](std::int64_t row, std::int64_t column) {
     const T* gate_row = static_cast<const T*>(a.gate_up) + row * a.gate_up_stride + column;
     const Vec<T, N> gate = load_vec<N>(gate_row);
@@ -26,16 +19,17 @@ __global__ void __launch_bounds__(kThreads) swiglu_forward_kernel(SwigluForward 
     Vec<T, N> y;
 #pragma unroll
     for (int j = 0; j < N; ++j) {
-      const float z = to_float(gate.at[j]);
-      y.at[j] = from_float<T>(z * sigmoid(z) * to_float(up.at[j]));
+      y.at[j] = from_float<T>(swiglu_value(to_float(gate.at[j]), to_float(up.at[j])));
+      if constexpr (kAmax) most = max_magnitude(most, to_float(y.at[j]));
     }
-    store_vec<N>(static_cast<T*>(a.y) + row * a.y_stride + column, y);
+    if (a.y != nullptr) store_vec<N>(static_cast<T*>(a.y) + row * a.y_stride + column, y);
   });
+  if constexpr (kAmax) raise_amax(a.amax, most);
 }
 
-// d silu(z) / dz = s (1 + z (1 - s)), s = sigmoid(z).
-template <typename T, int N>
+template <typename T, int N, bool kAmax>
 __global__ void __launch_bounds__(kThreads) swiglu_backward_kernel(SwigluBackward a) {
+  float most = 0.0f;
   for_each_vec<kThreads, N>(a.rows, a.cols, [&](std::int64_t row, std::int64_t column) {
     const T* gate_row = static_cast<const T*>(a.gate_up) + row * a.gate_up_stride + column;
     const Vec<T, N> gate = load_vec<N>(gate_row);
@@ -46,16 +40,40 @@ __global__ void __launch_bounds__(kThreads) swiglu_backward_kernel(SwigluBackwar
 #pragma unroll
     for (int j = 0; j < N; ++j) {
       const float z = to_float(gate.at[j]);
-      const float s = sigmoid(z);
       const float g = to_float(grad_y.at[j]);
-      grad_gate.at[j] = from_float<T>(g * to_float(up.at[j]) * s * (1.0f + z * (1.0f - s)));
-      grad_up.at[j] = from_float<T>(g * z * s);
+      grad_gate.at[j] = from_float<T>(swiglu_grad_gate(g, z, to_float(up.at[j])));
+      grad_up.at[j] = from_float<T>(swiglu_grad_up(g, z));
+      if constexpr (kAmax) most = max_magnitude(max_magnitude(most, to_float(grad_gate.at[j])), to_float(grad_up.at[j]));
     }
+    if (a.grad_gate_up == nullptr) return;
     T* out = static_cast<T*>(a.grad_gate_up) + row * a.grad_gate_up_stride + column;
     store_vec<N>(out, grad_gate);
     store_vec<N>(out + a.cols, grad_up);
   });
+  if constexpr (kAmax) raise_amax(a.amax, most);
 }
+
+// The kernel for the widest access that the operands allow, in vectors of N elements.
+template <template <typename, int, bool> class Kernel, typename T, typename Args>
+cudaError_t launch(const Args& a, bool vectors, cudaStream_t stream) {
+  constexpr int n = kVecElems<T>;
+  const auto go = [&](auto kernel, std::int64_t items) {
+    return launch_kernel(kernel, dim3(grid_for(items, kThreads)), kThreads, 0, stream, a);
+  };
+  if (a.amax != nullptr)
+    return vectors ? go(Kernel<T, n, true>::function, a.rows * a.cols / n)
+                   : go(Kernel<T, 1, true>::function, a.rows * a.cols);
+  return vectors ? go(Kernel<T, n, false>::function, a.rows * a.cols / n)
+                 : go(Kernel<T, 1, false>::function, a.rows * a.cols);
+}
+template <typename T, int N, bool kAmax>
+struct Forward {
+  static constexpr auto function = swiglu_forward_kernel<T, N, kAmax>;
+};
+template <typename T, int N, bool kAmax>
+struct Backward {
+  static constexpr auto function = swiglu_backward_kernel<T, N, kAmax>;
+};
 
 }  // namespace
 
@@ -65,11 +83,7 @@ cudaError_t launch_swiglu_forward(DType dtype, const SwigluForward& a, cudaStrea
     constexpr int n = kVecElems<T>;
     const bool vectors = a.cols % n == 0 && a.gate_up_stride % n == 0 && a.y_stride % n == 0 && aligned_to(a.gate_up, 16) &&
                          aligned_to(a.y, 16);
-    if (vectors)
-      swiglu_forward_kernel<T, n><<<grid_for(a.rows * a.cols / n, kThreads), kThreads, 0, stream>>>(a);
-    else
-      swiglu_forward_kernel<T, 1><<<grid_for(a.rows * a.cols, kThreads), kThreads, 0, stream>>>(a);
-    return cudaGetLastError();
+    return launch<Forward, T>(a, vectors, stream);
   });
 }
 
@@ -80,11 +94,7 @@ cudaError_t launch_swiglu_backward(DType dtype, const SwigluBackward& a, cudaStr
     const bool vectors = a.cols % n == 0 && a.gate_up_stride % n == 0 && a.grad_y_stride % n == 0 &&
                          a.grad_gate_up_stride % n == 0 && aligned_to(a.gate_up, 16) && aligned_to(a.grad_y, 16) &&
                          aligned_to(a.grad_gate_up, 16);
-    if (vectors)
-      swiglu_backward_kernel<T, n><<<grid_for(a.rows * a.cols / n, kThreads), kThreads, 0, stream>>>(a);
-    else
-      swiglu_backward_kernel<T, 1><<<grid_for(a.rows * a.cols, kThreads), kThreads, 0, stream>>>(a);
-    return cudaGetLastError();
+    return launch<Backward, T>(a, vectors, stream);
   });
 }
 

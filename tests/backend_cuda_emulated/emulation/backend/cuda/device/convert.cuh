@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cfenv>
 
+#include "formats/bf16.h"
 #include "formats/f16.h"
 #include "formats/minifloat.h"
 
@@ -49,6 +50,24 @@ inline std::uint32_t max_magnitude_bf16x2(std::uint32_t a, std::uint32_t b) {
   a &= 0x7FFF7FFFu;
   b &= 0x7FFF7FFFu;
   return std::max(a >> 16, b >> 16) << 16 | std::max(a & 0xFFFFu, b & 0xFFFFu);
+}
+inline std::uint32_t magnitude_above_bf16x2(std::uint32_t x, std::uint32_t bound) {
+  const auto one = [](std::uint32_t h, std::uint32_t b) {
+    const float m = to_f32(bf16{static_cast<std::uint16_t>(h & 0x7FFFu)});
+    return m > to_f32(bf16{static_cast<std::uint16_t>(b)}) ? 0x3F80u : 0u;
+  };
+  return one(x >> 16, bound >> 16) << 16 | one(x, bound);
+}
+inline std::uint32_t add_bf16x2(std::uint32_t a, std::uint32_t b) {
+  const auto sum = [](std::uint32_t x, std::uint32_t y) {
+    return static_cast<std::uint32_t>(
+        bf16_from_f32(to_f32(bf16{static_cast<std::uint16_t>(x)}) + to_f32(bf16{static_cast<std::uint16_t>(y)})).bits);
+  };
+  return sum(a >> 16, b >> 16) << 16 | sum(a, b);
+}
+inline float cvt_f32_down(double x) {
+  const float nearest = static_cast<float>(x);
+  return std::fabs(static_cast<double>(nearest)) > std::fabs(x) ? std::nextafter(nearest, 0.0f) : nearest;
 }
 inline float max_magnitude(float a, float b) {
   return std::bit_cast<float>(
