@@ -437,6 +437,7 @@ TEST(GemmEmulated, IsTheProductOfTheBytesThatThePackWrote) {
   for (const char* name : {"mxfp8", "mxfp4", "nvfp4", "fp8_tensor", "fp8_row", "fp8_vec128"}) {
     const QuantFormat format = *format_of_name(name);
     HostTensor a(DType::kF32, 20, 128), b(DType::kF32, 24, 128);
+    const HostTensor bias = HostTensor(DType::kBF16, 1, 24).randomize(3, 0.1);
     a.randomize(1, 1e-3);
     b.randomize(2, 50.0);
     const Quantized qa = quantize(a, DType::kF32, format, ScaleLayout::kProduct).by_rows;
@@ -448,18 +449,24 @@ TEST(GemmEmulated, IsTheProductOfTheBytesThatThePackWrote) {
       for (std::size_t j = 0; j < 24; ++j) {
         double sum = 0.0;
         for (std::size_t k = 0; k < 128; ++k) sum += wide_a[i * 128 + k] * wide_b[j * 128 + k];
-        want.push_back(0.25 * sum);
+        want.push_back(0.25 * sum + bias.at(0, static_cast<std::int64_t>(j)));
       }
     }
-    ops::GemmDesc desc{.m = 20, .n = 24, .k = 128, .b_transposed = true, .a_dtype = DType::kU8, .b_dtype = DType::kU8};
+    ops::GemmDesc desc{.m = 20, .n = 24, .k = 128, .b_transposed = true, .has_bias = true};
+    desc.a_dtype = desc.b_dtype = DType::kU8;
     desc.a_format = desc.b_format = format;
     const auto impl = has_f32_scales(format.grid) ? gemm_emulated_f32() : gemm_emulated_bf16(false);
     HostTensor c(DType::kF32, 20, 24);
     const float alpha = 0.25f;
-    run_impl(
-        impl, desc,
-        {.a = {}, .b = {}, .c = c.view(), .bias = {}, .alpha = &alpha, .a_quantized = qa.view(), .b_quantized = qb.view()},
-        device());
+    run_impl(impl, desc,
+             {.a = {},
+              .b = {},
+              .c = c.view(),
+              .bias = bias.view(),
+              .alpha = &alpha,
+              .a_quantized = qa.view(),
+              .b_quantized = qb.view()},
+             device());
     EXPECT_LT(relative_error(c.values(), want), 1e-6) << name;
     EXPECT_TRUE(impl.supports({.m = 1, .n = 1, .k = 1}, device())) << "not quantised";
   }

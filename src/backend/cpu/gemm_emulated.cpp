@@ -1,5 +1,6 @@
 #include "backend/cpu/gemm_emulated.h"
 
+#include "backend/cpu/elementwise.h"
 #include "backend/cpu/gemm_blocked.h"
 #include "backend/cpu/gemm_definition.h"
 #include "backend/cpu/gemm_onednn.h"
@@ -45,7 +46,6 @@ struct Emulated {
     const bool f32_scales = formats::has_f32_scales(desc.a_format.grid) || formats::has_f32_scales(desc.b_format.grid);
     if (kWide != Wide::kF32 && f32_scales)
       return {ops::RefusalKind::kDType, "bf16 does not hold elements under f32 scales exactly"};
-    if (kWide == Wide::kF32 && desc.has_bias) return {ops::RefusalKind::kDType, "bias is bf16, the product f32"};
     return ops::kAccepted;
   }
 
@@ -54,9 +54,10 @@ struct Emulated {
   }
   static std::int64_t workspace_bytes(const GemmDesc& desc, const DeviceInfo& device) {
     const auto& wide = impl(desc, device);
-    return padded_bytes(desc.m, desc.k) + padded_bytes(desc.n, desc.k) +
+    return padded_bytes(desc.m, desc.k) + padded_bytes(desc.n, desc.k) + (widens_bias(desc) ? padded_bytes(1, desc.n) : 0) +
            (wide.workspace_bytes != nullptr ? wide.workspace_bytes(wide_desc(desc), device) : 0);
   }
+  static bool widens_bias(const GemmDesc& desc) { return desc.has_bias && kDType != DType::kBF16; }
 
   static TensorView widen(const ops::QuantizedView& x, const formats::QuantFormat& format, std::int64_t rows,
                           std::int64_t k, std::byte* memory, const Launch& launch) {
@@ -74,13 +75,21 @@ struct Emulated {
 
   static void run(const GemmDesc& desc, const GemmArgs& args, const Launch& launch) {
     std::byte* b = launch.workspace.data() + padded_bytes(desc.m, desc.k);
-    const std::size_t used = static_cast<std::size_t>(padded_bytes(desc.m, desc.k) + padded_bytes(desc.n, desc.k));
+    std::byte* rest = b + padded_bytes(desc.n, desc.k);
     const float alpha = ops::value_or_one(args.alpha) * ops::value_or_one(args.a_quantized.tensor_scale) *
                         ops::value_or_one(args.b_quantized.tensor_scale);
     GemmArgs wide = args;
     wide.a = widen(args.a_quantized, desc.a_format, desc.m, desc.k, launch.workspace.data(), launch);
     wide.b = widen(args.b_quantized, desc.b_format, desc.n, desc.k, b, launch);
     wide.alpha = &alpha;
+    if (widens_bias(desc)) {
+      static const ops::ConvertList list = convert_impls();
+      const ops::ConvertDesc convert{.rows = 1, .cols = desc.n, .from = DType::kBF16, .to = kDType};
+      wide.bias = {rest, kDType, 1, desc.n, desc.n};
+      ops::choose(list, convert, launch.device, "convert").run(convert, {.x = args.bias, .y = wide.bias}, launch);
+      rest += padded_bytes(1, desc.n);
+    }
+    const auto used = static_cast<std::size_t>(rest - launch.workspace.data());
     impl(desc, launch.device).run(wide_desc(desc), wide, {launch.device, launch.workspace.subspan(used), launch.queue});
   }
 

@@ -95,7 +95,7 @@ std::vector<LibraryReport> library_reports() {
 
 ops::Backend make_cuda_backend(const runtime::DeviceInfo&) {
   return {.gemm = {gemm_cublaslt_bf16(), gemm_cublaslt_f32(), gemm_cublaslt_fp8_tensor(), gemm_cublaslt_fp8_row(),
-                   gemm_cublaslt_fp8_block(), gemm_emulated(), gemm_simt()},
+                   gemm_cublaslt_fp8_block(), gemm_emulated_bf16(), gemm_emulated_f32(), gemm_simt()},
           .rms_norm_forward = rms_norm_forward_impls(),
           .rms_norm_backward = rms_norm_backward_impls(),
           .rope = rope_impls(),

@@ -25,6 +25,7 @@ ops::PackList pack_impls();
 ops::QuantizeList quantize_record_impls();
 ops::QuantizeStepList quantize_step_impls();
 ops::Impl<ops::GemmDesc, ops::GemmArgs> gemm_simt();
-ops::Impl<ops::GemmDesc, ops::GemmArgs> gemm_emulated();
+ops::Impl<ops::GemmDesc, ops::GemmArgs> gemm_emulated_bf16();
+ops::Impl<ops::GemmDesc, ops::GemmArgs> gemm_emulated_f32();
 
 }  // namespace ida::cuda

@@ -99,7 +99,7 @@ int next_fiber() {
   const int first = block.running / kWarp * kWarp;
   for (int i = 1; i <= kWarp; ++i) {
     const int lane = first + (block.running - first + i) % kWarp;
-    if (can_run(block.fibers[static_cast<std::size_t>(lane)])) return lane;
+    if (lane < count && can_run(block.fibers[static_cast<std::size_t>(lane)])) return lane;
   }
   for (int i = 0; i < count; ++i) {
     const int fiber = (first + kWarp + i) % count;
@@ -137,7 +137,7 @@ int current_thread() { return block.running; }
 void run_block(int num_threads, int shared_bytes, ThreadBody body, void* context) {
   block = Block();
   block.fibers.resize(static_cast<std::size_t>(num_threads));
-  block.warps.resize(static_cast<std::size_t>(num_threads / kWarp));
+  block.warps.resize(static_cast<std::size_t>((num_threads + kWarp - 1) / kWarp));
   block.shared.assign(static_cast<std::size_t>(shared_bytes), 0xFF);
   block.body = body;
   block.context = context;

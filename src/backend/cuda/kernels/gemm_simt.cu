@@ -1,3 +1,4 @@
+#include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/vec.cuh"
 #include "backend/cuda/kernels/gemm_simt.h"
 
@@ -70,10 +71,8 @@ cudaError_t launch_gemm_simt(DType a_dtype, DType b_dtype, DType c_dtype, const 
   const dim3 grid(grid_for(g.n, kTile), grid_for(g.m, kTile));
   return with_float_type(a_dtype, [&]<typename A>() {
     return with_float_type(b_dtype, [&]<typename B>() {
-      return with_float_type(c_dtype, [&]<typename C>() {
-        gemm_simt_kernel<A, B, C><<<grid, kThreads, 0, stream>>>(g);
-        return cudaGetLastError();
-      });
+      return with_float_type(
+          c_dtype, [&]<typename C>() { return launch_kernel(gemm_simt_kernel<A, B, C>, grid, kThreads, 0, stream, g); });
     });
   });
 }
