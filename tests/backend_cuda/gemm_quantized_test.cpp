@@ -49,7 +49,8 @@ TEST_F(CudaQuantizedGemm, AgreesWithTheCpuOnTheSameBytes) {
                         Pair{format(ScaleGrid::kMx32, kE4m3), format(ScaleGrid::kMx32, kE5m2)},
                         Pair{format(ScaleGrid::kMx32, kE2m1), format(ScaleGrid::kMx32, kE2m1)},
                         Pair{format(ScaleGrid::kNv16, kE2m1), format(ScaleGrid::kNv16, kE2m1)}}) {
-    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{128, 256, 512}, {64, 48, 256}, {272, 128, 1152}, {33, 70, 57}}) {
+    for (const auto& [m, n, k] :
+         {std::array<std::int64_t, 3>{128, 256, 512}, {64, 48, 256}, {272, 128, 1152}, {33, 70, 57}}) {
       for (const DType c_dtype : {DType::kBF16, DType::kF32}) {
         for (const bool accumulate : {false, true}) {
           const ops::GemmDesc desc{.m = m,

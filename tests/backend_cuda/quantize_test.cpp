@@ -158,7 +158,7 @@ class CudaQuantizeTest : public CudaTest {
 };
 
 TEST_F(CudaQuantizeTest, Tiles) {
-  for (const Shape& s : {Shape{128, 256, 0}, {384, 128, 8}}) {
+  for (const Shape& s : {Shape{128, 256, 0}, {384, 128, 8}, {160, 576, 0}}) {
     expect_every_choice(s, DType::kBF16, false);
     expect_every_choice(s, DType::kBF16, true);
   }

@@ -60,6 +60,23 @@ TEST_F(CudaPack, EveryProducerFormatAndDirection) {
   EXPECT_EQ(tiled_, expected);
 }
 
+TEST_F(CudaPack, TilesInPart) {
+  int expected = 0;
+  for (const Producer producer : {Producer::kRmsNormForward, Producer::kSwigluForward, Producer::kSwigluBackward}) {
+    for (const std::string_view name : {"fp8_tensor", "mxfp8", "mxfp4", "nvfp4", "fp8_vec128", "fp8_block128"}) {
+      for (const bool keeps : {false, true}) {
+        const std::int64_t cols = producer == Producer::kSwigluBackward ? 256 : 192;
+        ops::PackDesc desc{.producer = producer, .quantize = {.rows = 160, .cols = cols}, .keeps_matrix = keeps};
+        desc.quantize.by_rows = desc.quantize.by_cols = named(name);
+        desc.quantize.layout = keeps ? ScaleLayout::kProduct : ScaleLayout::kRows;
+        expect_same(desc);
+        ++expected;
+      }
+    }
+  }
+  EXPECT_EQ(tiled_, expected);
+}
+
 TEST_F(CudaPack, EveryChoice) {
   for (const Producer producer : {Producer::kRmsNormForward, Producer::kSwigluForward, Producer::kSwigluBackward}) {
     for (const std::string_view name : {"fp8_tensor", "mxfp8", "mxfp4", "nvfp4", "fp8_block128"}) {

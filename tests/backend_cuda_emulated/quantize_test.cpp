@@ -73,6 +73,32 @@ TEST_F(CudaQuantize, TilesOfEveryFormatAndDirection) {
   EXPECT_EQ(compared_, 2 * 3 * 2 * 2 * static_cast<int>(std::size(kNames)) + kRecorded);
 }
 
+// Tiles at the edges of matrices whose sizes are multiples of 32 alone.
+TEST_F(CudaQuantize, TilesInPart) {
+  struct Shape {
+    std::int64_t rows, cols;
+  };
+  int tiled = 0;
+  for (const Shape& s : {Shape{32, 32}, {96, 160}, {160, 576}, {288, 64}, {128, 192}}) {
+    HostTensor x = values(DType::kBF16, s.rows, s.cols, 8);
+    add_specials(x);
+    for (const std::string_view name : kNames) {
+      for (const ScaleLayout layout : {ScaleLayout::kRows, ScaleLayout::kProduct}) {
+        QuantFormat f = named(name);
+        const bool blocks = name.starts_with("mx") || name.starts_with("nv");
+        QuantFormat transformed = f;
+        transformed.rounding = Rounding::kStochastic;
+        transformed.hadamard = blocks ? Hadamard::kSeededSigns : Hadamard::kNone;
+        for (const auto& [by_rows, by_cols] : {std::pair{f, f}, {f, QuantFormat{}}, {QuantFormat{}, f}, {f, transformed}}) {
+          expect_definition({.rows = s.rows, .cols = s.cols, .by_rows = by_rows, .by_cols = by_cols, .layout = layout}, x);
+          ++tiled;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(compared_, 2 * tiled);
+}
+
 TEST_F(CudaQuantize, TilesWithEveryChoice) {
   const HostTensor x = values(DType::kBF16, 128, 256);
   HostTensor special = x;

@@ -41,7 +41,7 @@ ops::Refusal takes_tiles(const PackDesc& desc, const runtime::DeviceInfo& device
   const ops::QuantizeDesc& q = desc.quantize;
   if (const ops::Refusal refusal = refuse_quantize_tiles(q, device)) return refusal;
   if (desc.producer == Producer::kSwigluBackward && desc.swiglu().cols % kQuantizeTile != 0)
-    return {ops::RefusalKind::kShape, "tiles are of 128 x 128"};
+    return {ops::RefusalKind::kShape, "a gate whose columns are no multiple of 128"};
   for (const formats::QuantFormat& f : {q.by_rows, q.by_cols}) {
     if (f.grid == formats::ScaleGrid::kRow) return {ops::RefusalKind::kShape, "the amax of rows is measured in memory"};
     if (formats::needs_tensor_amax(f) && f.hadamard != formats::Hadamard::kNone)

@@ -66,8 +66,8 @@ ops::Refusal takes_any(const ops::QuantizeDesc& desc, const runtime::DeviceInfo&
 ops::Refusal refuse_quantize_tiles(const ops::QuantizeDesc& desc, const runtime::DeviceInfo& device) {
   if (const ops::Refusal refusal = takes_any(desc, device)) return refusal;
   if (desc.dtype != DType::kBF16) return {ops::RefusalKind::kDType, "tiles are of bf16"};
-  if (desc.rows % kQuantizeTile != 0 || desc.cols % kQuantizeTile != 0)
-    return {ops::RefusalKind::kShape, "tiles are of 128 x 128"};
+  if (desc.rows % kQuantizeUnit != 0 || desc.cols % kQuantizeUnit != 0)
+    return {ops::RefusalKind::kShape, "tiles need rows and columns that are multiples of 32"};
   if (desc.error_feedback) return {ops::RefusalKind::kShape, "tiles have no carry"};
   if (!has_tiled_kernel(desc.by_rows) || !has_tiled_kernel(desc.by_cols))
     return {ops::RefusalKind::kShape, "no tiles for square blocks, four over six, or a transform under f32 scales"};
@@ -83,12 +83,12 @@ bool lies_on(const TensorView& view, std::int64_t bytes) {
 
 namespace {
 
-// Scales of MX and NVFP4 are stored four at a time, in the layout of products sixteen.
+// Scales of MX and NVFP4 are stored sixteen at a time in the layout of products.
 bool aligned(const QuantFormat& format, formats::ScaleLayout layout, const ops::QuantizedView& view) {
   if (format.grid == ScaleGrid::kNone) return true;
   if (!lies_on(view.codes, 16)) return false;
   if (formats::has_f32_scales(format.grid)) return true;
-  return layout == formats::ScaleLayout::kRows ? lies_on(view.scales, 4) : aligned_to(view.scales.data, 16);
+  return layout == formats::ScaleLayout::kRows || aligned_to(view.scales.data, 16);
 }
 
 }  // namespace
@@ -120,6 +120,8 @@ void dequantize(const ops::DequantizeDesc& desc, const ops::DequantizeArgs& args
 
 ops::Refusal takes_scattered(const ops::QuantizeDesc& desc, const runtime::DeviceInfo& device) {
   if (const ops::Refusal refusal = refuse_quantize_tiles(desc, device)) return refusal;
+  if (desc.rows % kQuantizeTile != 0 || desc.cols % kQuantizeTile != 0)
+    return {ops::RefusalKind::kShape, "whole tiles of 128 x 128 alone"};
   const QuantFormat& f = desc.by_cols;
   if (desc.by_rows.grid != ScaleGrid::kNone || f.grid != ScaleGrid::kMx32 || f.hadamard != formats::Hadamard::kNone ||
       f.rounding != formats::Rounding::kNearest || desc.has_prescale)

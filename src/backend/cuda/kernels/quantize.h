@@ -62,11 +62,12 @@ std::int64_t quantize_measured_words(const formats::QuantFormat& by_rows, const 
 // Any problem.
 cudaError_t launch_quantize(const Quantize& args, cudaStream_t stream);
 
-// bf16 in tiles of 128 x 128, see quantize_tiled.cu: rows and cols are multiples of it, matrices lie on 16 bytes, bytes of
-// scales on 4, in the layout of products on 16.
+// bf16 in tiles of 128 x 128, see quantize_tiled.cu, those at the edges in part: rows and cols are multiples of the unit,
+// matrices lie on 16 bytes, bytes of scales in the layout of products on 16.
 // A matrix that is produced: `amax` is given where a tensor's is needed, and no row's is. Its operands are bf16 on 16
 // bytes, a gate's columns a multiple of 128.
 inline constexpr int kQuantizeTile = 128;
+inline constexpr int kQuantizeUnit = 32;
 cudaError_t launch_quantize_tiled(const Quantize& args, cudaStream_t stream);
 
 // MX by columns, nearest, each code stored from the register it was made in: what scattered narrow stores cost. Kept for

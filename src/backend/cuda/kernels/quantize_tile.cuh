@@ -22,17 +22,30 @@ __device__ void store_scales(const Direction& d, const std::uint8_t* scales, std
     auto* to = static_cast<std::uint8_t*>(d.out.scales);
     const auto* words = reinterpret_cast<const std::uint32_t*>(scales);
     if (!products) {
+      if (row0 + thread >= d.rows) return;
       to += (row0 + thread) * d.out.scale_stride + k0 / kBlockElems<G>;
+      const bool whole = d.k - k0 >= kTile && d.out.scale_stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(to) % 4 == 0;
 #pragma unroll
-      for (int i = 0; i < kScales / 4; ++i) reinterpret_cast<std::uint32_t*>(to)[i] = words[thread * (kScales / 4) + i];
+      for (int i = 0; i < kScales / 4; ++i)
+        if (whole) reinterpret_cast<std::uint32_t*>(to)[i] = words[thread * (kScales / 4) + i];
+      for (int i = 0; !whole && i < kScales; ++i)
+        if (i * kBlockElems<G> < d.k - k0) to[i] = scales[thread * kScales + i];
     } else if (thread < 32 * (kScales / 4)) {
       const int tile = thread / 32;
+      if (4 * tile * kBlockElems<G> >= d.k - k0) return;
       const int row = thread % 32;
       to += formats::tiled_scale_offset(row0 + row, k0 / kBlockElems<G> + 4 * tile, d.k / kBlockElems<G>);
-      const auto word = [&](int quarter) { return words[(row + 32 * quarter) * (kScales / 4) + tile]; };
+      // Padding is 0, also where zeros have another scale: under a tensor's scale that is NaN.
+      const std::int64_t blocks = (d.k - k0) / kBlockElems<G> - 4 * tile;
+      const std::uint32_t mask = blocks < 4 ? (1u << 8 * blocks) - 1u : 0xFFFFFFFFu;
+      const auto word = [&](int quarter) {
+        const int at = row + 32 * quarter;
+        return row0 + at < d.rows ? words[at * (kScales / 4) + tile] & mask : 0u;
+      };
       *reinterpret_cast<uint4*>(to) = {word(0), word(1), word(2), word(3)};
     }
   } else if constexpr (G == Grid::kVec128) {
+    if (row0 + thread >= d.rows) return;
     static_cast<float*>(d.out.scales)[scale_place(d.out, d.k, row0 + thread, k0 / 128)] =
         reinterpret_cast<const float*>(scales)[thread];
   } else if constexpr (G == Grid::kBlock128) {
@@ -45,6 +58,7 @@ __device__ void store_scales(const Direction& d, const std::uint8_t* scales, std
 template <typename E>
 __device__ void fixed_scales(const Direction& d, float* encode, std::int64_t row0, std::int64_t k0) {
   const int thread = static_cast<int>(threadIdx.x) % kTile;
+  if (row0 + thread >= d.rows) return;  // the codes made there go nowhere
   const formats::F32Scale scale =
       formats::f32_scale(amax_of(d, row0 + thread), kElement<E>, d.out.format.power_of_two_scale);
   encode[thread] = scale.encode;
@@ -65,14 +79,15 @@ __global__ void __launch_bounds__(kThreads, 3) quantize_tile_kernel(TileParams p
   const std::int64_t row0 = std::int64_t{blockIdx.y} * kTile;
   const std::int64_t col0 = kProduced ? produced_column(p.produced, blockIdx.x) : std::int64_t{blockIdx.x} * kTile;
   const int thread = static_cast<int>(threadIdx.x);
-  const int lane_col = thread % kLanesARow * kVecCodes;
+  const VecPlace at{thread / kLanesARow, thread % kLanesARow * kVecCodes};
+  const Extent extent{extent_of(row0, p.rows.rows), extent_of(col0, p.rows.k)};
 
   // Loads
   uint4 vecs[kVecs];
   if (kProduced && p.produced.source != MatrixSource::kMemory)
-    produce(p.produced, row0 + thread / kLanesARow, col0 + lane_col, vecs);
+    produce(p.produced, row0, col0, at, extent, vecs);
   else
-    load_tile(p.rows, row0 + thread / kLanesARow, col0 + lane_col, vecs);
+    load_tile(p.rows, row0, col0, at, extent, vecs);
 
   // What is known before the elements
   const bool has_rows = R == Mode::kAny ? p.has_rows : R != Mode::kOff;
@@ -109,8 +124,8 @@ __global__ void __launch_bounds__(kThreads, 3) quantize_tile_kernel(TileParams p
   }
 
   // Codes
-  if (has_rows) quantize_rows<E, G, R>(p.rows, by_rows, vecs, row0, col0, shared, tile_amax);
-  if (has_cols) quantize_cols<E, G, C>(p.cols, by_cols, memory, row0, col0, shared, tile_amax);
+  if (has_rows) quantize_rows<E, G, R>(p.rows, by_rows, vecs, row0, col0, extent, shared, tile_amax);
+  if (has_cols) quantize_cols<E, G, C>(p.cols, by_cols, memory, row0, col0, extent, shared, tile_amax);
 
   // Scales
   if constexpr (G == Grid::kFixed) return;
@@ -159,7 +174,7 @@ cudaError_t launch_tiles(const TileParams& p, cudaStream_t stream) {
         rows, cols,
         ModePairs<E, G, kNearest, kOff, kOff, kNearest, kNearest, kNearest, kDrawn, kOff, kOff, kDrawn, kDrawn, kDrawn>{});
   }
-  const dim3 blocks(static_cast<unsigned>(p.rows.k / kTile), static_cast<unsigned>(p.rows.rows / kTile));
+  const dim3 blocks(static_cast<unsigned>(ceil_div(p.rows.k, kTile)), static_cast<unsigned>(ceil_div(p.rows.rows, kTile)));
   return launch_kernel(kernel, blocks, kThreads, p.has_cols ? kTileBytes : 0, stream, p);
 }
 

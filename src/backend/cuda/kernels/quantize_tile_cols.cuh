@@ -94,7 +94,7 @@ __device__ void column_codes(const Direction& d, const Rules& r, const std::uint
 
 template <typename E, Grid G, Mode M>
 __device__ void quantize_cols(const Direction& d, const Rules& r, unsigned char* memory, std::int64_t row0,
-                              std::int64_t col0, Shared& shared, formats::Amax tile_amax) {
+                              std::int64_t col0, const Extent& extent, Shared& shared, formats::Amax tile_amax) {
   const int pair = static_cast<int>(threadIdx.x) % kPairs;
   const int strip = static_cast<int>(threadIdx.x) / kPairs;
   const auto* tile = reinterpret_cast<const std::uint32_t*>(memory) + strip * kStrip * kPairs + pair;
@@ -142,7 +142,8 @@ __device__ void quantize_cols(const Direction& d, const Rules& r, unsigned char*
     const int col = at / kChunks;
     const int chunk = at % kChunks;
     std::uint8_t* to = d.out.codes + (col0 + col) * d.out.code_stride + row0 / (kIsE2m1<E> ? 2 : 1) + chunk * 16;
-    *reinterpret_cast<uint4*>(to) = staged[staged_chunk<E>(col, chunk)];
+    if (extent.has(chunk * 16 * (kIsE2m1<E> ? 2 : 1), col))
+      *reinterpret_cast<uint4*>(to) = staged[staged_chunk<E>(col, chunk)];
   }
 }
 

@@ -35,20 +35,34 @@ __device__ inline uint4 load_elements(const void* from, std::int64_t stride, std
   return *reinterpret_cast<const uint4*>(static_cast<const bf16*>(from) + row * stride + col);
 }
 
-// Vectors i of rows row + i * kRowsATurn, at column col.
-__device__ inline void load_tile(const Direction& rows, std::int64_t row, std::int64_t col, uint4* vecs) {
+// A thread's place in a tile: vectors i of rows row + i * kRowsATurn, at column col.
+struct VecPlace {
+  int row = 0;
+  int col = 0;
+  __device__ int row_of(int i) const { return row + i * kRowsATurn; }
+};
+
+// Zeros beyond the matrix.
+__device__ inline void load_tile(const Direction& rows, std::int64_t row0, std::int64_t col0, const VecPlace& at,
+                                 const Extent& extent, uint4* vecs) {
 #pragma unroll
-  for (int i = 0; i < kVecs; ++i) vecs[i] = load_elements(rows.x, rows.x_row, row + i * kRowsATurn, col);
+  for (int i = 0; i < kVecs; ++i)
+    vecs[i] =
+        extent.has(at.row_of(i), at.col) ? load_elements(rows.x, rows.x_row, row0 + at.row_of(i), col0 + at.col) : uint4{};
 }
 
-__device__ inline void produce(const ProducedMatrix& m, std::int64_t row, std::int64_t col, uint4* vecs) {
+__device__ inline void produce(const ProducedMatrix& m, std::int64_t row0, std::int64_t col0, const VecPlace& at,
+                               const Extent& extent, uint4* vecs) {
+  // Vectors beyond the matrix are made of its last row and first columns and then forgotten.
+  const auto row_of = [&](int i) { return row0 + (at.row_of(i) < extent.rows ? at.row_of(i) : extent.rows - 1); };
+  const std::int64_t col = col0 + (at.col < extent.cols ? at.col : 0);
   if (m.source == MatrixSource::kRmsNorm) {
     const uint4 w = load_elements(m.w, 0, 0, col);
     float rstd[kVecs];
 #pragma unroll
     for (int i = 0; i < kVecs; ++i) {
-      vecs[i] = load_elements(m.x, m.x_stride, row + i * kRowsATurn, col);
-      rstd[i] = m.rstd[row + i * kRowsATurn];
+      vecs[i] = load_elements(m.x, m.x_stride, row_of(i), col);
+      rstd[i] = m.rstd[row_of(i)];
     }
 #pragma unroll
     for (int i = 0; i < kVecs; ++i) {
@@ -65,7 +79,7 @@ __device__ inline void produce(const ProducedMatrix& m, std::int64_t row, std::i
       uint4 gate[kAtOnce], up[kAtOnce], grad_y[kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        const std::int64_t r = row + (first + i) * kRowsATurn;
+        const std::int64_t r = row_of(first + i);
         gate[i] = load_elements(m.x, m.x_stride, r, gate_col);
         up[i] = of_up ? uint4{} : load_elements(m.x, m.x_stride, r, gate_col + m.gate_cols);
         grad_y[i] = backward ? load_elements(m.grad_y, m.grad_y_stride, r, gate_col) : uint4{};
@@ -81,10 +95,14 @@ __device__ inline void produce(const ProducedMatrix& m, std::int64_t row, std::i
       }
     }
   }
-  if (m.y == nullptr) return;
-  auto* y = static_cast<bf16*>(m.y) + row * m.y_stride + col;
 #pragma unroll
-  for (int i = 0; i < kVecs; ++i) *reinterpret_cast<uint4*>(y + i * kRowsATurn * m.y_stride) = vecs[i];
+  for (int i = 0; i < kVecs; ++i) {
+    if (!extent.has(at.row_of(i), at.col)) {
+      vecs[i] = uint4{};
+    } else if (m.y != nullptr) {
+      *reinterpret_cast<uint4*>(static_cast<bf16*>(m.y) + row_of(i) * m.y_stride + col) = vecs[i];
+    }
+  }
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ __device__ inline uint4 draw(const formats::RandomKey& key, std::int64_t index) 
 
 template <typename E, Grid G, Mode M>
 __device__ void quantize_rows(const Direction& d, const Rules& r, const uint4* vecs, std::int64_t row0, std::int64_t col0,
-                              Shared& shared, formats::Amax tile_amax) {
+                              const Extent& extent, Shared& shared, formats::Amax tile_amax) {
   const bool stochastic = is_drawn<M>(d);
   const bool transformed = is_transformed<M, G>(d);
   const int lane = static_cast<int>(threadIdx.x) % kLanesARow;
@@ -97,7 +97,9 @@ __device__ void quantize_rows(const Direction& d, const Rules& r, const uint4* v
       }
     }
     std::uint8_t* to = d.out.codes + (row0 + row) * d.out.code_stride + (col0 + lane * kVecCodes) / (kIsE2m1<E> ? 2 : 1);
-    if constexpr (kIsE2m1<E>) {
+    if (!extent.has(row, lane * kVecCodes)) {
+      // Beyond the matrix: its scale is that of zeros.
+    } else if constexpr (kIsE2m1<E>) {
       *reinterpret_cast<std::uint32_t*>(to) = words[0];
     } else {
       store_vec<2>(reinterpret_cast<std::uint32_t*>(to), {words[0], words[1]});

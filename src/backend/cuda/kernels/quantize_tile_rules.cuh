@@ -54,6 +54,16 @@ struct Rules {
   std::uint16_t signs = 0;
 };
 
+// What of a tile lies within the matrix, from its first row and column on.
+struct Extent {
+  int rows = kTile;
+  int cols = kTile;
+  __device__ bool has(int row, int col) const { return row < rows && col < cols; }
+};
+__device__ inline int extent_of(std::int64_t first, std::int64_t size) {
+  return size - first < kTile ? static_cast<int>(size - first) : kTile;
+}
+
 // The block's shared memory beside tile and random bits.
 struct alignas(16) Shared {
   std::uint8_t scales[2][kTile * 8];  // of rows, of columns: [128, scales of a row in the tile]

@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kThreads) measure_vectors_kernel(Measure p) {
   std::uint32_t m[4] = {};
 #pragma unroll 8
   for (int row = 0; row < kRows; ++row) {
-    const uint4 v = inside ? *reinterpret_cast<const uint4*>(x + row * p.d.x_row) : uint4{};
+    const uint4 v = inside && row0 + row < p.d.rows ? *reinterpret_cast<const uint4*>(x + row * p.d.x_row) : uint4{};
     m[0] = max_magnitude_bf16x2(m[0], v.x);
     m[1] = max_magnitude_bf16x2(m[1], v.y);
     m[2] = max_magnitude_bf16x2(m[2], v.z);
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kThreads) measure_vectors_kernel(Measure p) {
     if (p.rows == nullptr) continue;
     const std::uint32_t pair = max_magnitude_bf16x2(max_magnitude_bf16x2(v.x, v.y), max_magnitude_bf16x2(v.z, v.w));
     const std::uint32_t most = warp_max_u32(max_magnitude_bf16x2(pair, pair >> 16) & 0xFFFFu);
-    if (threadIdx.x % kWarpSize == 0) atomicMax(p.rows + row0 + row, bits(most));
+    if (threadIdx.x % kWarpSize == 0 && row0 + row < p.d.rows) atomicMax(p.rows + row0 + row, bits(most));
   }
   if (p.cols != nullptr && inside) {
 #pragma unroll
@@ -120,7 +120,8 @@ cudaError_t measure(TileParams& p, cudaStream_t stream) {
     }
   }
   if (m.tensor == nullptr && m.rows == nullptr && m.cols == nullptr) return cudaSuccess;
-  const dim3 grid(static_cast<unsigned>(ceil_div(p.rows.k, kThreads * kElems)), static_cast<unsigned>(p.rows.rows / kRows));
+  const dim3 grid(static_cast<unsigned>(ceil_div(p.rows.k, kThreads * kElems)),
+                  static_cast<unsigned>(ceil_div(p.rows.rows, kRows)));
   return launch_kernel(measure_vectors_kernel, grid, kThreads, 0, stream, m);
 }
 
