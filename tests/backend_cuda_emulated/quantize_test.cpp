@@ -73,7 +73,7 @@ TEST_F(CudaQuantize, TilesOfEveryFormatAndDirection) {
   EXPECT_EQ(compared_, 2 * 3 * 2 * 2 * static_cast<int>(std::size(kNames)) + kRecorded);
 }
 
-// Tiles at the edges of matrices whose sizes are multiples of 32 alone.
+// Tiles at the edges of matrices whose sizes are multiples of 32 alone; square blocks.
 TEST_F(CudaQuantize, TilesInPart) {
   struct Shape {
     std::int64_t rows, cols;
@@ -89,7 +89,17 @@ TEST_F(CudaQuantize, TilesInPart) {
         QuantFormat transformed = f;
         transformed.rounding = Rounding::kStochastic;
         transformed.hadamard = blocks ? Hadamard::kSeededSigns : Hadamard::kNone;
-        for (const auto& [by_rows, by_cols] : {std::pair{f, f}, {f, QuantFormat{}}, {QuantFormat{}, f}, {f, transformed}}) {
+        QuantFormat square = f;
+        square.square_blocks = blocks;
+        QuantFormat drawn = square;
+        drawn.rounding = Rounding::kStochastic;
+        for (const auto& [by_rows, by_cols] : {std::pair{f, f},
+                                               {f, QuantFormat{}},
+                                               {QuantFormat{}, f},
+                                               {f, transformed},
+                                               {square, square},
+                                               {drawn, QuantFormat{}},
+                                               {f, drawn}}) {
           expect_definition({.rows = s.rows, .cols = s.cols, .by_rows = by_rows, .by_cols = by_cols, .layout = layout}, x);
           ++tiled;
         }
@@ -123,6 +133,10 @@ TEST_F(CudaQuantize, TilesWithEveryChoice) {
       }
       expect_definition({.rows = 128, .cols = 256, .by_rows = plain, .by_cols = plain, .has_amax = true}, special);
       expect_definition({.rows = 128, .cols = 256, .by_rows = changed, .by_cols = plain, .has_prescale = true}, special);
+      QuantFormat square = plain;
+      square.square_blocks = blocks;
+      expect_definition({.rows = 128, .cols = 256, .by_rows = square, .by_cols = square, .has_prescale = true}, x);
+      expect_definition({.rows = 128, .cols = 256, .by_rows = square, .by_cols = square}, special);
       expect_definition(
           {.rows = 128, .cols = 256, .by_rows = plain, .by_cols = plain, .has_amax = true, .has_prescale = true}, x);
     }

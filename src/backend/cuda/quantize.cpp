@@ -50,9 +50,9 @@ void quantize(const ops::QuantizeDesc& desc, const ops::QuantizeArgs& args, cons
 }
 
 bool has_tiled_kernel(const QuantFormat& f) {
-  return !f.square_blocks && !f.four_over_six &&
-         (f.hadamard == formats::Hadamard::kNone || f.grid == ScaleGrid::kMx32 || f.grid == ScaleGrid::kNv16 ||
-          f.grid == ScaleGrid::kNone);
+  if (f.square_blocks && f.hadamard != formats::Hadamard::kNone) return false;
+  return !f.four_over_six && (f.hadamard == formats::Hadamard::kNone || f.grid == ScaleGrid::kMx32 ||
+                              f.grid == ScaleGrid::kNv16 || f.grid == ScaleGrid::kNone);
 }
 
 ops::Refusal takes_any(const ops::QuantizeDesc& desc, const runtime::DeviceInfo& device) {
@@ -70,7 +70,7 @@ ops::Refusal refuse_quantize_tiles(const ops::QuantizeDesc& desc, const runtime:
     return {ops::RefusalKind::kShape, "tiles need rows and columns that are multiples of 32"};
   if (desc.error_feedback) return {ops::RefusalKind::kShape, "tiles have no carry"};
   if (!has_tiled_kernel(desc.by_rows) || !has_tiled_kernel(desc.by_cols))
-    return {ops::RefusalKind::kShape, "no tiles for square blocks, four over six, or a transform under f32 scales"};
+    return {ops::RefusalKind::kShape, "no tiles for four over six, or a transform of square blocks or under f32 scales"};
   if (desc.by_rows.grid != ScaleGrid::kNone && desc.by_cols.grid != ScaleGrid::kNone &&
       (desc.by_rows.grid != desc.by_cols.grid || desc.by_rows.element != desc.by_cols.element))
     return {ops::RefusalKind::kShape, "rows and columns of different formats"};
@@ -124,7 +124,7 @@ ops::Refusal takes_scattered(const ops::QuantizeDesc& desc, const runtime::Devic
     return {ops::RefusalKind::kShape, "whole tiles of 128 x 128 alone"};
   const QuantFormat& f = desc.by_cols;
   if (desc.by_rows.grid != ScaleGrid::kNone || f.grid != ScaleGrid::kMx32 || f.hadamard != formats::Hadamard::kNone ||
-      f.rounding != formats::Rounding::kNearest || desc.has_prescale)
+      f.rounding != formats::Rounding::kNearest || f.square_blocks || desc.has_prescale)
     return {ops::RefusalKind::kShape, "scattered stores are kept for plain MX by columns"};
   return ops::kAccepted;
 }

@@ -67,6 +67,20 @@ __device__ void fixed_scales(const Direction& d, float* encode, std::int64_t row
     static_cast<float*>(d.out.scales)[by_row ? (row0 + thread) * d.out.scale_stride : 0] = scale.decode;
 }
 
+// The largest magnitudes of square blocks, whole in a tile. A warp's lanes hold two rows.
+template <Grid G>
+__device__ void measure_squares(const uint4* vecs, const VecPlace& at, Shared& shared) {
+  shared.amax[threadIdx.x] = 0;
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kVecs; ++i) {
+    std::uint32_t pair =
+        max_magnitude_bf16x2(max_magnitude_bf16x2(vecs[i].x, vecs[i].y), max_magnitude_bf16x2(vecs[i].z, vecs[i].w));
+    pair = shuffle_max(max_magnitude_bf16x2(pair, pair >> 16) & 0xFFFFu, kSquare<G> / kVecCodes);
+    if (at.col % kSquare<G> == 0) atomicMax(&square_amax<G>(shared, at.row_of(i), at.col), pair);
+  }
+}
+
 __device__ inline void store_tensor_scale(const Direction& d, bool wanted, float scale) {
   if (wanted && d.out.tensor_scale != nullptr && threadIdx.x == 0 && blockIdx.x == 0 && blockIdx.y == 0)
     *d.out.tensor_scale = scale * formats::exp2_f32(-prescale_of(d.prescale));
@@ -116,6 +130,7 @@ __global__ void __launch_bounds__(kThreads, 3) quantize_tile_kernel(TileParams p
     tile_amax = shuffle_max(max_magnitude_bf16x2(tile_amax, tile_amax >> 16), kWarpSize);
     if (thread % kWarpSize == 0) shared.amax[thread / kWarpSize] = tile_amax;
   }
+  if (is_square<G, R>(p.rows) || is_square<G, C>(p.cols)) measure_squares<G>(vecs, at, shared);
   __syncthreads();
   if constexpr (G == Grid::kBlock128) {
 #pragma unroll
@@ -136,6 +151,7 @@ __global__ void __launch_bounds__(kThreads, 3) quantize_tile_kernel(TileParams p
 
 inline Mode mode_of(bool wanted, const formats::QuantFormat& f) {
   if (!wanted) return Mode::kOff;
+  if (f.square_blocks) return Mode::kAny;
   const bool drawn = f.rounding == formats::Rounding::kStochastic;
   if (f.hadamard == formats::Hadamard::kNone) return drawn ? Mode::kDrawn : Mode::kNearest;
   return drawn ? Mode::kDrawnTransformed : Mode::kNearestTransformed;

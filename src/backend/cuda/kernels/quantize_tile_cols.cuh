@@ -108,6 +108,11 @@ __device__ void quantize_cols(const Direction& d, const Rules& r, unsigned char*
 #pragma unroll
     for (int i = 0; i < kStrip; ++i) amax[i / kSpan] = max_magnitude_bf16x2(amax[i / kSpan], t[i]);
   }
+  if (is_square<G, M>(d)) {
+#pragma unroll
+    for (int b = 0; b < kStrip / kSpan; ++b)
+      amax[b] = 0x10001u * square_amax<G>(shared, strip * kStrip + b * kSpan, 2 * pair);
+  }
   if constexpr (G == Grid::kVec128) {
     shared.amax[strip * kPairs + pair] = amax[0];
     __syncthreads();

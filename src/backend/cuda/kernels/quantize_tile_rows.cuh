@@ -87,7 +87,9 @@ __device__ void quantize_rows(const Direction& d, const Rules& r, const uint4* v
       } else {
         std::uint32_t pair = max_magnitude_bf16x2(max_magnitude_bf16x2(w[0], w[1]), max_magnitude_bf16x2(w[2], w[3]));
         pair = max_magnitude_bf16x2(pair, pair >> 16);
-        s = tile_scale<E, G>(low_amax(shuffle_max(pair, kLanesABlock), r), r, true, stochastic);
+        pair = shuffle_max(pair, kLanesABlock);
+        if (is_square<G, M>(d)) pair = square_amax<G>(shared, row, lane * kVecCodes);
+        s = tile_scale<E, G>(low_amax(pair, r), r, true, stochastic);
       }
       if (G == Grid::kNv && !stochastic && !r.exact) {
         const double divisor = nvfp4_divisor(s.byte, r.unscaled);

@@ -68,8 +68,20 @@ __device__ inline int extent_of(std::int64_t first, std::int64_t size) {
 struct alignas(16) Shared {
   std::uint8_t scales[2][kTile * 8];  // of rows, of columns: [128, scales of a row in the tile]
   float encode[2][kTile];             // kFixed
-  std::uint32_t amax[kThreads];
+  std::uint32_t amax[kThreads];       // square blocks: of a block's pair of halves
 };
+
+// Whether a direction's scales serve square blocks; the kernel for any modes alone knows them.
+template <Grid G, Mode M>
+__device__ bool is_square(const Direction& d) {
+  return M == Mode::kAny && (G == Grid::kMx || G == Grid::kNv) && d.out.format.square_blocks;
+}
+template <Grid G>
+constexpr int kSquare = G == Grid::kNv ? 16 : 32;  // rows and columns of a square block
+template <Grid G>
+__device__ std::uint32_t& square_amax(Shared& shared, int row, int col) {
+  return shared.amax[row / kSquare<G> * (kTile / kSquare<G>)+col / kSquare<G>];
+}
 
 template <typename E, Grid G, Mode M>
 __device__ Rules rules_of(const Direction& d) {
