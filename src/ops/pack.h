@@ -27,7 +27,8 @@ struct PackDesc {
 };
 
 // The producer's arguments, at its place in Producer, with an empty view for a matrix that is not kept; grad_gate_up may
-// not be gate_up. Of `quantize` x is not read.
+// not be gate_up. Of `quantize` x is not read. Where the matrix is not kept, rows of operands and results begin on 16 bytes
+// (an error on CUDA otherwise, where tiles take the problem).
 struct PackArgs {
   std::variant<RmsNormForwardArgs, RmsNormBackwardArgs, SwigluForwardArgs, SwigluBackwardArgs> producer;
   QuantizeArgs quantize = {};

@@ -125,10 +125,18 @@ TEST_F(CudaPack, WhatTilesDoNotTake) {
       desc.quantize.dtype = DType::kBF16;
       desc.quantize.rows = 128;
       desc.quantize.cols = 256;
+      desc.keeps_matrix = true;
       expect_same(desc, 1);
       tiled_ = 0;
     }
   }
+  // There is no room for a matrix that is not kept.
+  PackCase unaligned({.producer = Producer::kSwigluForward,
+                      .quantize = {.rows = 128, .cols = 256, .by_rows = named("mxfp8"), .by_cols = {}},
+                      .keeps_matrix = false},
+                     1);
+  EXPECT_LT(pack_impls().front().workspace_bytes(unaligned.desc, emulated_device()), 128 * 256 * 2);
+  EXPECT_ANY_THROW(run_impl(pack_impls().front(), unaligned.desc, unaligned.args(), emulated_device()));
   // A gate of whole tiles and its up are needed, not just a matrix of whole tiles.
   ops::PackDesc desc{.producer = Producer::kSwigluBackward,
                      .quantize = {.rows = 128, .cols = 384, .by_rows = named("mxfp8"), .by_cols = {}}};

@@ -50,9 +50,11 @@ ops::Refusal takes_tiles(const PackDesc& desc, const runtime::DeviceInfo& device
   return ops::kAccepted;
 }
 
-// Where vectors do not lie on 16 bytes the composition runs instead.
+// No room for a matrix that is not kept: tiles do not need it.
 std::int64_t tiled_workspace_bytes(const PackDesc& desc, const runtime::DeviceInfo& device) {
-  return composed_workspace_bytes(desc, device);
+  PackDesc kept = desc;
+  kept.keeps_matrix = true;
+  return composed_workspace_bytes(kept, device);
 }
 
 // The operands, and one pass over them for what tiles have to know: the rows' rstd, the tensor's amax.
@@ -132,7 +134,10 @@ bool on_vectors(const PackDesc& desc, const PackArgs& args) {
 }
 
 void tiled(const PackDesc& desc, const PackArgs& args, const ops::Launch& launch) {
-  if (!on_vectors(desc, args)) return composed(desc, args, launch);
+  if (!on_vectors(desc, args)) {
+    if (!desc.keeps_matrix) fail_runtime("[pack] rows that do not begin on 16 bytes: the matrix has to be kept");
+    return composed(desc, args, launch);
+  }
   Quantize problem = quantize_problem(desc.quantize, args.quantize, launch);
   std::uint32_t* amax = nullptr;
   if (ops::producer_finds_amax(desc.quantize)) {
