@@ -161,7 +161,8 @@ class Suite:
                               "--set", "train.micro_batch_sequences=8", "--set", "train.global_batch_tokens=16384"]}.items():
             if name.startswith("gemm") and "--with-pack" not in arguments:
                 arguments = ["--set", 'precision.recipe="bf16"', "--set", "train.steps=1", *arguments]
-            results[name] = self.program_json(f"bench-{name}", ["bench", name.split("-")[0], *arguments], 150)
+            results[name] = self.program_json(f"bench-{name}", ["bench", name.split("-")[0], *arguments],
+                                              300 if name == "pack" else 150)
         return results
 
     def runs(self):
